@@ -36,6 +36,11 @@ class PLEIAD_API Samples {
   /// The trainer calls this before a run. It announces that fills come in order, `batch` samples apart, and that each
   /// one asks for shard `rank` of `ranks` of a batch, which begins at sample batch * rank / ranks.
   virtual void expect(std::int64_t batch, int rank, int ranks);
+  /// Announces whether every pass over the samples ends with an incomplete batch (LastBatch::shorter) or batches
+  /// continue with the next pass (LastBatch::wrap, the default).
+  virtual void set_last(LastBatch last);
+  /// Returns false if batches must be complete, because row i of a batch continues row i of the previous one.
+  [[nodiscard]] virtual bool allows_incomplete() const { return true; }
   /// Returns one line that identifies these samples in this order. A run that resumes from a checkpoint with a
   /// different identity is refused. An empty identity disables the check.
   [[nodiscard]] virtual std::string identity() const { return {}; }
@@ -177,6 +182,17 @@ class PLEIAD_API Trainer {
 
   /// Makes one step on the values in the net's inputs. Returns this rank's loss.
   double step();
+  /// Sets the size, over all ranks, of the batches of the following steps, at most TrainOptions::batch. Used for the
+  /// incomplete last batch of an epoch. Prepares the net for this rank's rows; if there are none, for one sample that
+  /// does not count. A size that is not possible is an InvalidArgument (check_batch).
+  void prepare_batch(std::int64_t batch);
+  /// Throws InvalidArgument unless steps on batches of this size are possible: layers that carry state from batch to
+  /// batch need complete batches, and ranks that split layers need equal shares.
+  void check_batch(std::int64_t batch) const;
+  /// Returns the rows of the current batch that this rank computes.
+  [[nodiscard]] Interval local_rows() const;
+  /// Moves current_place() to the start of the next pass over `samples`, unless it is at the start of one.
+  void begin_pass(const Samples& samples);
   /// Runs from the current step to options.steps, or until a function in `calls` returns false. Validates, tests,
   /// saves, trains and reports at the configured intervals. Returns true if the run reached the end. SIGINT and SIGTERM
   /// end it after the current step, unless the program handles the signal itself.
@@ -192,9 +208,9 @@ class PLEIAD_API Trainer {
   void expect_finite(const std::string& where);
 
   /// For callers that run their own loop of step(): declares that the following steps use these samples, from
-  /// current_place() on. If a checkpoint was loaded, it must be of the same samples (Samples::identity). The next
-  /// checkpoint records their identity.
-  void train_on(Samples& samples);
+  /// current_place() on, in batches that end as `last` says. If a checkpoint was loaded, it must be of the same samples
+  /// (Samples::identity). The next checkpoint records their identity.
+  void train_on(Samples& samples, LastBatch last = LastBatch::wrap);
 
   [[nodiscard]] std::int64_t current_step() const;
   /// Returns the position of the next batch's first sample in the sequence of samples of the run.

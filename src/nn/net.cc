@@ -218,6 +218,7 @@ void Net::forward(Phase phase, std::int64_t step, std::int64_t first_sample) {
     node.pass.step = static_cast<std::uint32_t>(step);
     node.pass.first_sample = first_sample;
     node.pass.parts = in.parts;
+    node.pass.placeholder = in.placeholder;
     const Trace::Span span(in.trace, Trace::Track::compute, "forward", node.name);
     with_layer_name(node, [&] { node.layer->forward(node.pass); });
   }
@@ -260,6 +261,7 @@ void NetControl::set_deterministic(bool on) {
   net_->impl_->deterministic = on;
 }
 void NetControl::set_parts(BatchParts* parts) { net_->impl_->parts = parts; }
+void NetControl::set_placeholder(bool on) { net_->impl_->placeholder = on; }
 void NetControl::set_trace(Trace* trace) { net_->impl_->trace = trace; }
 void NetControl::set_gradient_scale(double scale) { net_->impl_->gradient_scale = scale; }
 

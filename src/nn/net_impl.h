@@ -64,6 +64,7 @@ struct Net::Impl {
   Phase phase = Phase::train;
   bool forward_done = false;
   bool deterministic = false;
+  bool placeholder = false;
   double gradient_scale = 1;
   BatchParts* parts = nullptr;
   Trace* trace = nullptr;

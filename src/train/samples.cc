@@ -97,6 +97,7 @@ class ArraySamples final : public Samples {
 }  // namespace
 
 void Samples::expect(std::int64_t /*batch*/, int /*rank*/, int /*ranks*/) {}
+void Samples::set_last(LastBatch /*last*/) {}
 
 std::unique_ptr<Samples> array_samples(std::vector<std::pair<std::string, Tensor>> inputs,
                                        ArraySamplesOptions options) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "core/threads.h"
@@ -60,16 +61,23 @@ class StoreSamples final : public Samples {
     loader_.reset();
   }
 
+  void set_last(LastBatch last) override {
+    if (last == last_) return;
+    last_ = last;
+    loader_.reset();
+  }
+
   void fill(nn::Net& net, std::int64_t first, std::int64_t count) override {
-    if (batch_ == 0 || count != share_begin(rank_ + 1) - share_begin(rank_)) expect(count, 0, 1);
-    const std::int64_t at = first - share_begin(rank_);
+    if (batch_ == 0 || !is_own_part(first, count)) expect(count, 0, 1);
+    const std::int64_t size = batch_size(first);
+    const std::int64_t at = first - share_begin(rank_, size);
     open(at);
     const std::optional<Batch> batch = loader_->next();
     if (!batch || batch->size() != count) {
       throw InternalError(
           fmt::format("{}: requested {} samples; received {}", store_->name(), count, batch ? batch->size() : 0));
     }
-    next_ = at + batch_;
+    next_ = at + size;
     if (inputs_.empty()) choose_inputs(net);
     for (const auto& [input, field] : inputs_) put(*batch, field, input, net);
   }
@@ -83,9 +91,22 @@ class StoreSamples final : public Samples {
   }
 
  private:
-  /// Returns the index in a batch of the first sample of a rank. The sizes differ if the batch is not divisible by
-  /// `ranks`.
-  [[nodiscard]] std::int64_t share_begin(int rank) const { return batch_ * rank / ranks_; }
+  /// Returns the size of the batch that holds sample `index` of the sequence.
+  [[nodiscard]] std::int64_t batch_size(std::int64_t index) const {
+    if (last_ == LastBatch::wrap) return batch_;
+    const std::int64_t within = index % count();
+    return std::min(batch_, count() - within / batch_ * batch_);
+  }
+  /// Returns the index in a batch of `size` samples of the first sample of a rank. The ranks' parts differ by one
+  /// sample if `ranks_` does not divide the size.
+  [[nodiscard]] std::int64_t share_begin(int rank, std::int64_t size) const { return size * rank / ranks_; }
+  /// Returns true if `count` samples from `first` on are this rank's part of a batch.
+  [[nodiscard]] bool is_own_part(std::int64_t first, std::int64_t count) const {
+    const std::int64_t size = batch_size(first);
+    const std::int64_t begin = first - share_begin(rank_, size);
+    return count == share_begin(rank_ + 1, size) - share_begin(rank_, size) &&
+           (last_ == LastBatch::wrap || begin % this->count() % batch_ == 0);
+  }
 
   /// Positions the loader before sample `at` of the sequence.
   void open(std::int64_t at) {
@@ -93,6 +114,7 @@ class StoreSamples final : public Samples {
       loader_.emplace(store_, LoaderOptions{.batch = batch_,
                                             .shuffle = options_.shuffle,
                                             .seed = options_.seed,
+                                            .last = last_,
                                             .rank = rank_,
                                             .ranks = ranks_,
                                             .threads = options_.threads,
@@ -152,6 +174,7 @@ class StoreSamples final : public Samples {
   std::int64_t batch_ = 0;
   int rank_ = 0;
   int ranks_ = 1;
+  LastBatch last_ = LastBatch::wrap;
   std::int64_t next_ = 0;  // the loader's position in the sequence
   std::optional<Loader> loader_;
   std::vector<std::pair<std::string, std::size_t>> inputs_;  // input of the net and index of its field

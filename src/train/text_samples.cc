@@ -54,6 +54,7 @@ class TextSamples final : public Samples {
     }
     batch_ = batch;
   }
+  [[nodiscard]] bool allows_incomplete() const override { return false; }
   [[nodiscard]] std::string identity() const override { return identity_; }
 
   void fill(nn::Net& net, std::int64_t first, std::int64_t count) override {

@@ -68,7 +68,7 @@ void check_servers(const nn::Net& net, const TrainOptions& options, const Commun
 }  // namespace
 
 Trainer::Impl::Impl(nn::Net& n, TrainOptions o, Session* session)
-    : net(n), options(std::move(o)), trace(options.trace, options.trace_steps) {
+    : net(n), options(std::move(o)), current_batch(options.batch), trace(options.trace, options.trace_steps) {
   if (session != nullptr) share_cores(*session);
   comm = std::make_shared<Communicator>(exchanges(options, session) ? session : nullptr);
   if (!options.schedule.type.empty()) check(options.schedule);
@@ -90,6 +90,7 @@ Trainer::Impl::Impl(nn::Net& n, TrainOptions o, Session* session)
   net.prepare(local());
   seed.values<std::int64_t>()[0] = static_cast<std::int64_t>(net.options().seed);
   ready = [this](std::size_t parameter) {
+    if (idle()) net.parameters()[parameter].gradient.fill(0);
     exchange->ready(parameter);
     if (net.parameters()[parameter].apart) exchange->finish();  // the memory of its gradient is reused
   };
@@ -97,6 +98,7 @@ Trainer::Impl::Impl(nn::Net& n, TrainOptions o, Session* session)
 
 Trainer::Impl::~Impl() {
   net.control().set_gradient_scale(1);
+  net.control().set_placeholder(false);
   net.control().set_deterministic(false);
   net.control().set_parts(nullptr);
   net.control().set_trace(nullptr);
@@ -112,7 +114,7 @@ double Trainer::Impl::gradient_scale() const {
   const int groups = std::max(options.groups, 1);
   if (shares != ranks() || serves())
     return static_cast<double>(groups) / ranks();  // ranks that split images share samples
-  return static_cast<double>(groups) * static_cast<double>(local()) / static_cast<double>(options.batch);
+  return static_cast<double>(groups) * static_cast<double>(rows().size()) / static_cast<double>(current_batch);
 }
 
 std::string Trainer::Impl::where_not_finite(double loss) const {
@@ -149,21 +151,23 @@ double Trainer::Impl::train() {
     check_loss(0);
     check_rule();
     ++step.values<std::int64_t>()[0];
-    place.values<std::int64_t>()[0] += options.batch;
+    place.values<std::int64_t>()[0] += current_batch;
     return 0;
   }
   Trace* const tracer = trace.at(now());
   net.control().set_trace(tracer);
-  net.forward(nn::Phase::train, now(), first());
-  const double loss = net.loss();
+  net.control().set_placeholder(idle());
+  net.forward(nn::Phase::train, now(), rows().begin);
+  const double loss = idle() ? 0 : net.loss();
   check_loss(loss);
   exchange->begin(rates(), tracer);
   net.backward(ready);
   exchange->finish();
   net.control().set_trace(nullptr);
+  net.control().set_placeholder(false);
   check_rule();
   ++step.values<std::int64_t>()[0];
-  place.values<std::int64_t>()[0] += options.batch;
+  place.values<std::int64_t>()[0] += current_batch;
   return loss;
 }
 
@@ -219,6 +223,7 @@ Report Trainer::evaluate(Samples& samples, nn::Phase phase, std::int64_t batches
     batches = 0;
   } else {
     samples.expect(batch, in.share(), in.shares);
+    samples.set_last(LastBatch::wrap);
   }
   in.net.control().forget(phase == nn::Phase::train ? nn::Phase::test : phase);
   std::string not_finite;
@@ -231,7 +236,7 @@ Report Trainer::evaluate(Samples& samples, nn::Phase phase, std::int64_t batches
   Report report{.step = in.now(), .phase = phase, .metrics = mean.take(*in.comm, in.options.plan.deterministic)};
   report.samples_per_second = static_cast<double>(batches * batch) * 1e9 / static_cast<double>(now_ns() - start);
   expect_finite(not_finite);
-  in.net.prepare(in.local());
+  in.prepare_batch(in.current_batch);
   return report;
 }
 

@@ -1,6 +1,7 @@
 // The private data of a trainer.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -20,6 +21,7 @@ struct Trainer::Impl {
   TrainOptions options;
   std::shared_ptr<Communicator> comm;  // shared with the layers that the plan splits
   int shares = 1;                      // number of parts that the batch is split into
+  std::int64_t current_batch;          // size of the current batch, which may be incomplete
   Layout layout;
   std::unique_ptr<Exchange> exchange;
   Tensor step{DType::int64, {1}};  // number of the next step; saved in checkpoints
@@ -49,6 +51,11 @@ struct Trainer::Impl {
   }
   [[nodiscard]] std::int64_t local() const { return part_of_batch(options.batch).size(); }
   [[nodiscard]] std::int64_t first() const { return part_of_batch(options.batch).begin; }
+  [[nodiscard]] Interval rows() const { return part_of_batch(current_batch); }
+  /// Returns true if this rank has no sample of the current batch.
+  [[nodiscard]] bool idle() const { return rows().size() == 0 && !serves(); }
+  /// Returns the number of samples that the net is prepared for in a step.
+  [[nodiscard]] std::int64_t held() const { return std::max<std::int64_t>(rows().size(), 1); }
   /// Returns true if ranks may have different numbers of samples, that is, if no layer is split.
   [[nodiscard]] bool uneven() const { return options.plan.kind == PlanKind::data; }
   /// Returns the weight of this rank's mean gradient in that of the batch, or of its group.
@@ -59,6 +66,8 @@ struct Trainer::Impl {
 
   /// Runs a step on the samples in the net's inputs. Returns this rank's loss.
   double train();
+  void check_batch(std::int64_t batch) const;
+  void prepare_batch(std::int64_t batch);
   /// Throws StateError if the loss is not finite. With options.check_finite off, prints the first occurrence instead.
   void check_loss(double loss);
   [[nodiscard]] std::string where_not_finite(double loss) const;

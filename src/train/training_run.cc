@@ -126,7 +126,7 @@ class TrainingRun {
 
 }  // namespace
 
-void Trainer::train_on(Samples& samples) {
+void Trainer::train_on(Samples& samples, LastBatch last) {
   Impl& in = *impl_;
   in.trained_on = samples.identity();
   if (in.comm->shared()) {
@@ -139,13 +139,16 @@ void Trainer::train_on(Samples& samples) {
     throw InvalidArgument(fmt::format("the checkpoint was trained on {}; received {}", in.loaded_on, in.trained_on));
   }
   in.loaded_on.clear();
-  if (!in.serves()) samples.expect(in.options.batch, in.share(), in.shares);
+  if (in.serves()) return;
+  samples.expect(in.options.batch, in.share(), in.shares);
+  samples.set_last(last);
 }
 
 bool Trainer::run(Samples& train, Samples* validate, Samples* test, const TrainCalls& calls) {
   Impl& in = *impl_;
   const TrainOptions& o = in.options;
   train_on(train);
+  if (!in.serves()) prepare_batch(o.batch);
   in.trace.begin_at(in.now() + o.trace_from);
   const Interrupt interrupt;
   TrainingRun run(*this, in, calls);

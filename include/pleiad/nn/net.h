@@ -176,6 +176,8 @@ class PLEIAD_API NetControl {
   /// Declares that this net's batch is one shard of a larger batch; null: it is the whole batch. `parts` must outlive
   /// the passes of the net.
   void set_parts(BatchParts* parts);
+  /// Declares that the net holds one sample only because this process has none of the batch (Pass::placeholder).
+  void set_placeholder(bool on);
   /// Records in `trace` when the passes of each layer begin and end; null disables it.
   void set_trace(Trace* trace);
   /// Returns the state that training carries to the next batch: name and tensor, (batch, ...). Empty before prepare.

@@ -81,6 +81,9 @@ struct Pass {
   std::uint32_t step = 0;
   std::int64_t first_sample = 0;  ///< position of this batch's first sample in the batch of all ranks
   BatchParts* parts = nullptr;    ///< null if this is the whole batch
+  /// This rank has no sample of the batch. The one sample of the pass belongs to no batch: it counts in no sum over the
+  /// batch, and the gradients are discarded.
+  bool placeholder = false;
 };
 
 /// One rank's tile of a layer's images. The layer computes the positions `out` of outputs of size out_h x out_w from

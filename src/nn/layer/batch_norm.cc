@@ -47,7 +47,7 @@ class BatchNorm final : public Layer,
 
   void forward(Pass& pass) override {
     const bool training = pass.phase == Phase::train;
-    rows_ = pass.x[0].count() / pass.state[0].count();
+    rows_ = pass.placeholder ? 0 : pass.x[0].count() / pass.state[0].count();
     if (training && deterministic()) {
       exact_moments(pass);
       remember(pass);
@@ -66,6 +66,7 @@ class BatchNorm final : public Layer,
     if (pass.dx[0].empty()) return;
     std::vector<Tensor>& gradient = pass.gradient;
     const bool parts = pass.parts != nullptr;
+    for (std::size_t i = 0; pass.placeholder && i < 2; ++i) gradient[i].fill(0);
     if (parts) join_gradients(pass);
     kernel::normalise_input_gradient(pass.x[0], pass.workspace[0], pass.workspace[1], options_.epsilon,
                                      pass.parameter[0], pass.dy[0], pass.dx[0], parts ? pass.workspace[2] : gradient[0],

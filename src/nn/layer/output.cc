@@ -57,6 +57,7 @@ class Output : public Layer {
   [[nodiscard]] DType input_type(std::size_t i, DType net) const override { return i == 1 ? DType::int32 : net; }
   [[nodiscard]] bool differentiable(std::size_t) const override { return false; }
   void forward(Pass& pass) override {
+    if (pass.placeholder) return;
     text_.clear();
     for (std::int64_t n = 0; n < pass.x[0].shape()[0]; ++n) {
       add(pass, n, text_);

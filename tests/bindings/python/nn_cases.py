@@ -246,14 +246,14 @@ def test_fit_prints_and_returns_the_history():
         watch, seen = Watch(), []
         trainer = nn.Trainer(mlp(), nn.SGD(0.2), batch=20)
         history = trainer.fit(X, LABELS, epochs=3, validation=(X[:30], LABELS[:30]), callbacks=[watch, seen.append], progress=False)  # fmt: skip
-        assert watch.begun == (3, 4) and watch.steps == list(range(1, 13)) and watch.epochs == [1, 2, 3]
-        assert watch.ended == 1 and trainer.step_number == 12
+        assert watch.begun == (3, 5) and watch.steps == list(range(1, 16)) and watch.epochs == [1, 2, 3]
+        assert watch.ended == 1 and trainer.step_number == 15
         assert [record.phase for record in history] == ["train", "validate"] * 3 == [r.phase for r in seen]
         assert (
             history.names == ["loss", "accuracy", "val_loss", "val_accuracy"]
             and history["loss"][-1] < history["loss"][0]
         )
-        assert [step for step, _ in history.points("val_loss")] == [4, 8, 12]
+        assert [step for step, _ in history.points("val_loss")] == [5, 10, 15]
         assert history.history["val_accuracy"] == history["val_accuracy"]
         assert np.isclose(history["val_loss"][-1], trainer.evaluate(X[:30], LABELS[:30])["loss"])
         path = Path(tempfile.mkdtemp()) / "log.csv"
@@ -271,7 +271,7 @@ def test_a_stop_on_one_rank_stops_all():
         trainer.fit(X, LABELS, epochs=50, callbacks=[Watch(stop_at=7 if last else None)], progress=False)
         assert trainer.step_number == 7
         trainer.fit(X, LABELS, epochs=50, callbacks=[lambda r: not last or r.step < 11], progress=False)
-        assert trainer.step_number == 11
+        assert trainer.step_number == 12
 
 
 def test_early_stopping_gives_the_best_back():
@@ -301,7 +301,7 @@ def test_ctrl_c_ends_the_run_after_a_step_on_all_ranks():
             caught = True
         assert caught == last and trainer.step_number == 40 and signal.getsignal(signal.SIGINT) is before
         trainer.fit(X, LABELS, epochs=1, progress=False)  # the trainer can continue
-        assert trainer.step_number == 44
+        assert trainer.step_number == 45
 
 
 def test_two_threads_train_two_nets():
@@ -331,7 +331,7 @@ def test_a_resumed_run_is_bit_identical():
         other = nn.Trainer(mlp(seed=77), nn.Adam(0.01), batch=20)
         other.load_state_dict(kept)
         other.fit(X, LABELS, epochs=2, progress=False)
-        assert other.step_number == 16
+        assert other.step_number == 20
         for name, value in first.net.parameters.items():
             assert (other.net.parameters[name] == value).all(), name
         del kept["step"]
@@ -429,7 +429,7 @@ def test_a_nan_loss_names_step_and_layer():
     trainer = nn.Trainer(net, nn.SGD(0.1), batch=20, check_finite=True, exchange="none")
     trainer.fit(X, LABELS, epochs=1, progress=False)
     net.parameters["scores/bias"][1] = np.nan
-    with cases.raises(pleiad.StateError, "step 4", '"scores"'):
+    with cases.raises(pleiad.StateError, "step 5", '"scores"'):
         trainer.fit(X, LABELS, epochs=1, progress=False)
 
 

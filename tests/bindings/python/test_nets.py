@@ -19,6 +19,11 @@ def test_cases(python_job, world):
     check_cases(python_job, "nn_cases.py", world)
 
 
+@pytest.mark.parametrize("world", ["alone", 2, pytest.param(4, marks=pytest.mark.full)])
+def test_epochs(python_job, world, tmp_path):
+    check_cases(python_job, "nn_epochs_cases.py", world, env={"FOLDER": str(tmp_path)})
+
+
 def test_whole_nets_have_the_losses_of_pytorch(python_job):
     check_cases(python_job, "nn_torch_cases.py", "alone")
 

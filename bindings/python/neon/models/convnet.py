@@ -215,11 +215,7 @@ class MLP(Model):
 
     def _epoch(self, samples: Any, number: int) -> None:
         assert self.trainer is not None
-        before = len(self.trainer.history.records)
-        self.trainer.fit(samples, epochs=1, progress=False)
-        for record in self.trainer.history.records[before:]:
-            if record.phase == "train":
-                self.costs.append(record.metrics["loss"])
+        self.costs += self.trainer.fit(samples, epochs=1, drop_last=True, progress=False)["loss"]
         self.tell(number, self.costs[-1])
 
     def tell(self, epoch: int, cost: float) -> None:

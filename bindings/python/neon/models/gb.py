@@ -159,7 +159,7 @@ class GB(MLP):
         trainer = self.trainer_of(net, rule, dataset, plan=self.engine_plan(dataset))
         self.take(net, learned)
         samples = nn.Dataset(net, {"x": dataset.inputs["train"]}, seed=self.seed)
-        trainer.fit(samples, epochs=self.num_pretrain_epochs, progress=False)
+        trainer.fit(samples, epochs=self.num_pretrain_epochs, drop_last=True, progress=False)
         learned[f"{filters.name}/weight"] = net.parameters[f"{filters.name}/weight"].copy()
         costs = [r.metrics for r in trainer.history.records if r.phase == "train"]
         self.pretrain_costs.append([sum(v for n, v in c.items() if n.endswith("loss")) for c in costs])

@@ -92,7 +92,7 @@ class DBN(Reconstructing):
         if not isinstance(self.cost, CrossEntropy):
             super()._epoch(samples, number)
             return
-        self.trainer.fit(samples, epochs=1, progress=False)
+        self.trainer.fit(samples, epochs=1, drop_last=True, progress=False)
         net = self.trainer.net
         top = [name.partition("/")[0] for name in net.parameters if name.endswith("/hidden_bias")][-1]
         self._keep(net, top)

@@ -29,6 +29,7 @@ from pleiad.nn.extras import (
     RecordOutput,
     SumLoss,
 )
+from pleiad.nn.graph import Value
 from pleiad.nn.history import History, Record
 from pleiad.nn.layers import (
     LRN,
@@ -54,7 +55,7 @@ from pleiad.nn.local import (
     LocalContrast,
     LocalConvolution,
 )
-from pleiad.nn.net import Net, Sequential, Value, load_net
+from pleiad.nn.net import Net, load_net
 from pleiad.nn.optimizers import SGD, AdaDelta, AdaGrad, Adam, AdaMax, RMSProp
 from pleiad.nn.params import Init, Param
 from pleiad.nn.progress import Progress
@@ -68,6 +69,7 @@ from pleiad.nn.recurrent import (
     RNNLabel,
     Text,
 )
+from pleiad.nn.sequential import Sequential
 from pleiad.nn.stacks import (
     RBM,
     RBMStack,

@@ -20,7 +20,7 @@ from pleiad.options import text_of
 from pleiad.representation import constructor_text
 
 if TYPE_CHECKING:
-    from pleiad.nn.net import Value
+    from pleiad.nn.graph import Value
 
 Pair = int | tuple[int, int]
 

@@ -1,10 +1,7 @@
 """A net: a graph of named layers, its memory, and forward and backward passes."""
 
 import json
-import shutil
-import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,66 +9,14 @@ import numpy
 from numpy.typing import NDArray
 
 from pleiad.errors import InvalidArgument, StateError
+from pleiad.nn.drawing import draw
 from pleiad.nn.engine import _nn
+from pleiad.nn.graph import Arrays, Placed, Value
 from pleiad.nn.layers import Layer, Loss
+from pleiad.nn.weights import array_of, checked_layout
 from pleiad.options import dtype_name
 
 PHASES = ("train", "validate", "test")
-
-
-@dataclass(frozen=True)
-class Value:
-    """A value of a net's graph: an input, or an output of a layer. `value[1]` is the layer's second output, and so on."""
-
-    net: "Net"
-    name: str
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of one sample."""
-        return tuple(self.net._core.output_shape(self.name)[1:])
-
-    def __getitem__(self, output: int) -> "Value":
-        value = Value(self.net, f"{self.name.partition(':')[0]}:{output}")
-        _ = value.shape  # raises if the layer has no such output
-        return value
-
-    def __repr__(self) -> str:
-        layer = self.net._layers.get(self.name.partition(":")[0])
-        words = "input" if layer is None else f"{layer.kind} of {', '.join(layer.inputs)}"
-        return f"<{self.name}: {words}, {self.shape}>"
-
-
-@dataclass(frozen=True)
-class Placed:
-    """The record of a layer of a net in Python."""
-
-    kind: str
-    inputs: tuple[str, ...]
-    loss: bool
-
-
-class Arrays(Mapping[str, NDArray[Any]]):
-    """Arrays of a net by name. Each array shares the net's memory: writing to it changes the net."""
-
-    def __init__(self, names: Callable[[], Sequence[str]], find: Callable[[str], Any]) -> None:
-        self._names, self._find = names, find
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        array: NDArray[Any] = self._find(name)
-        return array
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names())
-
-    def __len__(self) -> int:
-        return len(self._names())
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._names()
-
-    def __repr__(self) -> str:
-        return "{" + ", ".join(f"{name!r}: {self[name].shape}" for name in self) + "}"
 
 
 class Net:
@@ -343,7 +288,7 @@ class Net:
     def state_dict(self, *, layout: str = "pleiad") -> dict[str, NDArray[Any]]:
         """Returns a copy of all parameters and states by name. layout="torch" uses the names and order of PyTorch modules
         ("conv1.weight" as (filters, channels, height, width)), for layers that PyTorch also has."""
-        if _layout(layout) == "torch":
+        if checked_layout(layout) == "torch":
             return self._core.torch_state()
         return {name: array.copy() for name, array in {**self.parameters, **self.states}.items()}
 
@@ -353,11 +298,11 @@ class Net:
         """Loads a dict from `state_dict`, or the state dict of a PyTorch module, of NumPy arrays or torch tensors. Checks all
         arrays before it copies any. layout="auto" is "pleiad" if the names are those of this net. `modules` maps layers to
         module names in PyTorch's state ({"conv1": "features.0"}); without it, layers and modules match by name or by order."""
-        arrays = {name: _array(value) for name, value in state.items()}
+        arrays = {name: array_of(value) for name, value in state.items()}
         own = {**self.parameters, **self.states}
         if layout == "auto":
             layout = "pleiad" if any(name in own for name in arrays) or not arrays else "torch"
-        if _layout(layout) == "torch":
+        if checked_layout(layout) == "torch":
             self._core.load_torch_state(arrays, list((modules or {}).items()))
             return
         for name, array in own.items():
@@ -417,25 +362,7 @@ class Net:
 
     def picture(self, path: "str | Path") -> Path:
         """Draws the graph to a file whose suffix selects the format (svg, png, pdf). Needs Graphviz, except for .dot and .gv."""
-        path = Path(path)
-        if path.suffix in (".dot", ".gv"):
-            path.write_text(self.dot())
-            return path
-        program = shutil.which("dot")
-        if program is None:
-            raise StateError(
-                f"{path}: the program dot of Graphviz was not found; install Debian's package graphviz, or use the suffix .dot"
-            )
-        done = subprocess.run(
-            [program, f"-T{path.suffix[1:] or 'svg'}", "-o", str(path)],
-            input=self.dot(),
-            text=True,
-            capture_output=True,
-            timeout=60,
-        )
-        if done.returncode:
-            raise InvalidArgument(f"{path}: dot failed: {done.stderr.strip()}")
-        return path
+        return draw(self.dot(), Path(path))
 
     def __repr__(self) -> str:
         return f'<pleiad.nn.Net "{self.name}": {len(self._layers)} layers, {self.count_parameters():,} parameters>'
@@ -450,51 +377,7 @@ def load_net(folder: "str | Path") -> Net:
     return Net._around(_nn.load_net(str(folder)))
 
 
-def _layout(layout: str) -> str:
-    if layout not in ("pleiad", "torch"):
-        raise InvalidArgument(f"layout: expected pleiad or torch; received {layout!r}")
-    return layout
-
-
-def _array(value: Any) -> NDArray[Any]:
-    """Converts a NumPy array, or a torch tensor on any device, to a contiguous NumPy array."""
-    if hasattr(value, "detach"):
-        value = value.detach().cpu()
-        if str(value.dtype) in ("torch.float16", "torch.bfloat16"):
-            value = value.float()
-        value = value.numpy()
-    array = numpy.asarray(value)
-    return numpy.ascontiguousarray(array, "float32") if array.dtype == numpy.float16 else numpy.ascontiguousarray(array)
-
-
 def _hint(got: tuple[int, ...], wanted: tuple[int, ...]) -> str:
     if len(got) == len(wanted) == 3 and (got[1], got[2], got[0]) == wanted:
         return "; images are (height, width, channels): numpy.moveaxis(x, 1, -1)"
     return ""
-
-
-def Sequential(
-    layers: Sequence[Layer],
-    *,
-    input: Sequence[int],
-    loss: "Loss | None" = None,
-    name: str = "net",
-    dtype: Any = "float32",
-    seed: int = 1,
-) -> Net:
-    """Creates a net of layers in sequence. Its inputs are "x" and, if there is a loss, "label" (softmax) or "target".
-
-    >>> from pleiad import nn
-    >>> net = nn.Sequential([nn.Dense(128, "relu"), nn.Dense(10)], input=(784,), loss=nn.SoftmaxLoss())
-    >>> net.inputs, net.layers
-    ({'x': 'float32', 'label': 'int32'}, ['dense1', 'dense2', 'loss'])
-    """
-    net = Net(name, dtype=dtype, seed=seed)
-    value = net.input(input, name="x")
-    for layer in layers:
-        value = net.add(layer, value)
-    if loss is not None:
-        softmax = loss.kind == "softmax_loss"
-        target = net.input((), "label", "int32") if softmax else net.input(value.shape, "target")
-        net.add(loss, value, target, name=loss.name or "loss")
-    return net

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pleiad.nn.net import Net, Placed, Value
+from pleiad.nn.graph import Placed, Value
+from pleiad.nn.net import Net
 from pleiad.options import text_of
 
 Window = tuple[int, int, int]

@@ -1,31 +1,27 @@
 """The training loop: batch, forward, loss, backward, gradient exchange, update, metrics."""
 
-import contextlib
 import os
-import signal
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 
 from pleiad import sessions
-from pleiad.errors import Interrupted, InvalidArgument, StateError
+from pleiad.errors import InvalidArgument, StateError
 from pleiad.nn.callbacks import Call, Callback
+from pleiad.nn.ctrl_c import CtrlC
 from pleiad.nn.data import Dataset, dataset, named
 from pleiad.nn.engine import _nn
 from pleiad.nn.history import History, Record
 from pleiad.nn.net import Net
 from pleiad.nn.progress import Progress
+from pleiad.nn.run import Extent, Run, common_options
 from pleiad.nn.same import expect_same
 from pleiad.nn.stores import StoreSamples
 from pleiad.options import Updater, updater_options
 from pleiad.representation import constructor_text
 from pleiad.worlds import launched_processes
-
-TICK = 0.1  # seconds between checks for progress output and Ctrl-C
 
 
 class Trainer:
@@ -128,9 +124,12 @@ class Trainer:
         self._every = checkpoint_every
         self._alike = deterministic  # all ranks have bit-identical metrics
         self._together = plan != "data" and self._core.ranks > 1
-        self._resumed = 0  # steps of the loaded checkpoint, which the next fit continues
+        # Ranks that split images compute the same samples.
+        self._samples_counted_once = 1.0 if plan == "data" else self._core.shares / self._core.ranks
+        self._resumed = False  # the next fit continues a loaded checkpoint
+        self._epochs = 0  # number of epochs so far
         self.history = History()
-        self._interrupted = False
+        self._ctrl_c = CtrlC()
         self._chunk = 1  # number of steps that take about TICK
 
     @property
@@ -182,13 +181,15 @@ class Trainer:
         epochs: int = 1,
         validation: Any = None,
         steps_per_epoch: "int | None" = None,
+        drop_last: bool = False,
         log_every: "int | None" = None,
         shuffle: bool = True,
         seed: int = 1,
         callbacks: "Iterable[Callback | Callable[[Record], Any]]" = (),
         progress: "bool | str" = "auto",
     ) -> History:
-        """Trains for `epochs` epochs and returns the history. After `resume`, the epochs of the checkpoint count as done.
+        """Trains for `epochs` more epochs and returns their history; `self.history` has that of all calls. After `resume`, the
+        epochs of the checkpoint count as done.
 
         Args:
             x: an array, a tuple of arrays in the order of the inputs, a dict by input, a `Dataset` or `StoreSamples`. Every
@@ -196,7 +197,9 @@ class Trainer:
             y: likewise, for the inputs of the losses.
             epochs: number of epochs.
             validation: (x, y), a dict or a Dataset, evaluated after each epoch.
-            steps_per_epoch: by default len(x) // batch.
+            steps_per_epoch: by default as many as it takes to see every sample once.
+            drop_last: if True, all batches are complete: the samples that are left at the end of an epoch are not trained
+                in it, and the next epoch begins with them. If False, they form a smaller last batch.
             log_every: number of steps between records of training; by default one record per epoch.
             shuffle: use a different order in each epoch.
             seed: seed of the order.
@@ -210,30 +213,33 @@ class Trainer:
         if validation is not None:
             given = validation if isinstance(validation, tuple) else (validation,)
             checks = dataset(self.net, *given, shuffle=False, seed=seed)
-        steps = steps_per_epoch or max(1, len(data) // self.batch)
-        if epochs < 0 or steps < 1 or (log_every is not None and log_every < 1):
+        if epochs < 0 or any(each is not None and each < 1 for each in (steps_per_epoch, log_every)):
             raise InvalidArgument(
                 f"[Trainer.fit] expected epochs >= 0, steps_per_epoch >= 1 and log_every >= 1; received {epochs}, "
                 f"{steps_per_epoch}, {log_every}"
             )
+        extent = self._extent(data, epochs, steps_per_epoch, drop_last, log_every)
         listeners = self._listeners(callbacks, progress)
         self._expect_same_fit(
             epochs=epochs,
-            steps_per_epoch=steps,
-            log_every=log_every or steps,
+            steps_per_epoch=extent.steps,
+            drop_last=drop_last,
+            log_every=extent.log_every,
             validation=None if checks is None else len(checks),
             checkpoint_every=self._every,
-            epochs_done=self._resumed // steps,
-            **_common_options(listeners),
+            epochs_done=extent.first - 1,
+            **common_options(listeners),
         )
-        run = _Run(self, data, checks, epochs, steps, log_every or steps, listeners)
-        self._core.train_on(data._core)
-        done, self._resumed = self._resumed, 0
-        with self._watching_ctrl_c():
-            run.go(done)
-        if self._interrupted:
+        run = Run(self, data, checks, extent, listeners)
+        self._core.train_on(data._core, extent.incomplete)
+        if not self._resumed and extent.incomplete and steps_per_epoch is None:
+            self._core.begin_pass(data._core)
+        self._resumed = False
+        with self._ctrl_c.watching():
+            run.go()
+        if self._ctrl_c.pressed:
             raise KeyboardInterrupt
-        return self.history
+        return run.history
 
     def evaluate(self, x: Any, y: Any = None, *, phase: str = "test") -> dict[str, float]:
         """Returns the loss and metrics, averaged over all samples. With several ranks each evaluates its shard. If the plan
@@ -273,9 +279,8 @@ class Trainer:
     def resume(self) -> bool:
         """Loads the newest complete checkpoint of the trainer's folder, and returns whether there is one. The next `fit`
         continues where it was saved; its epochs count as done. Collective."""
-        found = self._core.resume()
-        self._resumed = self.step_number if found else 0
-        return found
+        self._resumed = self._core.resume()
+        return self._resumed
 
     def whole_net(self) -> Net:
         """Returns a separate net with the values of this one, in which no layer or image is split. Collective."""
@@ -292,6 +297,29 @@ class Trainer:
 
     # Implementation.
 
+    def _extent(
+        self,
+        data: "Dataset | StoreSamples",
+        epochs: int,
+        steps_per_epoch: "int | None",
+        drop_last: bool,
+        log_every: "int | None",
+    ) -> Extent:
+        """Returns the epochs of a run. Raises an InvalidArgument if its last batch cannot be trained."""
+        count = len(data)
+        incomplete = not drop_last and data._core.allows_incomplete
+        if incomplete and count % self.batch:
+            self._core.check_batch(count % self.batch)
+        steps = steps_per_epoch or (-(-count // self.batch) if incomplete else max(1, count // self.batch))
+        before, done = self._epochs, 0
+        if self._resumed:
+            before, done = divmod(self.step_number, steps)
+            if incomplete and steps_per_epoch is None:
+                before, within = divmod(self._core.current_place, count)
+                done = -(-within // self.batch)
+        last = epochs if self._resumed else before + epochs
+        return Extent(before + 1, last, done, steps, incomplete, log_every or steps)
+
     def _expect_same_fit(self, **asked: Any) -> None:
         """Raises an InvalidArgument on all ranks if their calls of fit differ. Collective."""
         if self._session is not None and self._core.ranks > 1:
@@ -306,33 +334,6 @@ class Trainer:
         for each in all_of_them:
             each.trainer = self
         return all_of_them
-
-    @contextlib.contextmanager
-    def _watching_ctrl_c(self) -> Iterator[None]:
-        """Makes the first Ctrl-C set a flag and the second one raise immediately."""
-        self._interrupted = False
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        old = signal.getsignal(signal.SIGINT)
-
-        def mark(number: int, frame: Any) -> None:
-            if self._interrupted:
-                raise KeyboardInterrupt
-            self._interrupted = True
-
-        if old in (signal.SIG_IGN, None):
-            yield
-            return
-        signal.signal(signal.SIGINT, mark)
-        try:
-            yield
-        except Interrupted as problem:
-            if self._interrupted:
-                raise KeyboardInterrupt from problem
-            raise
-        finally:
-            signal.signal(signal.SIGINT, old)
 
     def _sum(self, numbers: Sequence[float]) -> list[float]:
         """Sums numbers over the ranks."""
@@ -354,128 +355,3 @@ class Trainer:
         weight = 1 if end > first else 0
         total = [each * ranks / self._core.ranks for each in self._sum([value * weight for value in sums.values()])]
         return {name: value / count for name, value in zip(sums, total, strict=True)}
-
-
-def _common_options(listeners: Sequence[Callback]) -> dict[str, Any]:
-    """The callbacks that all ranks need and their options, by the names that an error gives them."""
-    found: dict[str, Any] = {}
-    for each in listeners:
-        options = each.same_on_all_ranks()
-        if options is None:
-            continue
-        kind = name = type(each).__name__
-        number = 1
-        while name in found:
-            number += 1
-            name = f"{kind} {number}"
-        found[name] = "a callback"
-        found |= {f"{name}.{option}": value for option, value in options.items()}
-    return found
-
-
-class _Run:
-    """One call of `fit`."""
-
-    def __init__(
-        self,
-        trainer: Trainer,
-        data: "Dataset | StoreSamples",
-        checks: "Dataset | StoreSamples | None",
-        epochs: int,
-        steps: int,
-        log_every: int,
-        listeners: list[Callback],
-    ) -> None:
-        self.trainer, self.data, self.checks = trainer, data, checks
-        self.epochs, self.steps, self.log_every, self.listeners = epochs, steps, log_every, listeners
-        wants_steps = any(type(each).on_step is not Callback.on_step for each in listeners)
-        self.every_step = trainer._sum([float(wants_steps)])[0] > 0  # all ranks make the same pieces
-        self.started = self.logged = time.perf_counter()
-        self.sums: dict[str, float] = {}
-        self.count = 0.0  # number of steps of all ranks since the last record
-        self.wish = False
-        self.saved = -1  # step of the last checkpoint
-
-    def go(self, behind: int) -> None:
-        """Runs the epochs. `behind` is the number of steps that a loaded checkpoint has already made."""
-        self._tell("on_begin", self.epochs, self.steps)
-        first, done = divmod(behind, self.steps)
-        try:
-            for epoch in range(first + 1, self.epochs + 1):
-                if not self._epoch(epoch, done):
-                    break
-                done = 0
-            if self.trainer._saves and self.saved != self.trainer.step_number:
-                self._save()
-        finally:
-            for each in self.listeners:
-                each.on_end()
-
-    def _save(self) -> None:
-        self.trainer._core.checkpoint()
-        self.saved = self.trainer.step_number
-
-    def _epoch(self, epoch: int, done: int) -> bool:
-        t = self.trainer
-        while done < self.steps:
-            most = min(self.log_every - done % self.log_every, self.steps - done)
-            if t._every is not None:
-                most = min(most, t._every - t.step_number % t._every)
-            made, stop = self._piece(most)
-            done += made
-            if t._every is not None and made and t.step_number % t._every == 0:
-                self._save()
-            self._tell("on_progress", epoch, done, self._means())
-            if made and (done % self.log_every == 0 or done == self.steps):
-                self._record(epoch, "train", self._means())
-                stop = self._agreed() or stop
-            if stop:
-                return False
-        if self.checks is not None:
-            self._record(epoch, "validate", self.trainer._evaluate(self.checks, "validate"), len(self.checks))
-        self._tell("on_epoch", epoch)
-        if t._saves and t._every is None:
-            self._save()
-        return not self._agreed()
-
-    def _piece(self, most: int) -> tuple[int, bool]:
-        """Makes some steps, the same number on all ranks. Returns their number and whether any rank wants to stop."""
-        t = self.trainer
-        start = time.perf_counter()
-        done, pairs = t._core.train(self.data._core, 1 if self.every_step else min(t._chunk, most))
-        sums = dict(pairs)
-        if self.every_step and done:
-            self._tell("on_step", t.step_number, sums)
-        each = (time.perf_counter() - start) / max(done, 1)
-        chunk = max(1, min(int(TICK / max(each, 1e-7)), 100_000)) if t.rank == 0 else 0
-        whole = t._sum([chunk, float(self.wish or t._interrupted), done, *sums.values()])
-        t._chunk = int(whole[0])
-        self.count += whole[2] / (t._core.ranks if t._alike else 1)
-        for name, value in zip(sums, sums.values() if t._alike else whole[3:], strict=True):
-            self.sums[name] = self.sums.get(name, 0.0) + value
-        return done, whole[1] > 0
-
-    def _means(self) -> dict[str, float]:
-        return {name: value / max(self.count, 1) for name, value in self.sums.items()}
-
-    def _record(self, epoch: int, phase: str, metrics: dict[str, float], samples: int = 0) -> None:
-        t = self.trainer
-        now = time.perf_counter()
-        if phase == "train":
-            samples = round(self.count / (1 if t._alike else t._core.ranks)) * t.batch
-            self.sums, self.count = {}, 0
-        rate = samples / max(now - self.logged, 1e-9)
-        record = Record(epoch, t.step_number, phase, metrics, now - self.started, rate)
-        self.logged = now
-        if t._interrupted and t._core.ranks == 1 and phase != "train":
-            return  # the validation was interrupted before it had seen all samples
-        t.history.records.append(record)
-        self._tell("on_record", record)
-
-    def _agreed(self) -> bool:
-        return self.trainer._sum([float(self.wish or self.trainer._interrupted)])[0] > 0
-
-    def _tell(self, event: str, *words: Any) -> None:
-        for each in self.listeners:
-            if getattr(each, event)(*words) is False:
-                self.wish = True

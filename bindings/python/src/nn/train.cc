@@ -2,8 +2,10 @@
 // the GIL.
 #include "pleiad/train.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
+#include <tuple>
 
 #include <fmt/format.h>
 #include <nanobind/stl/map.h>
@@ -30,12 +32,12 @@ namespace {
 
 using Sums = std::vector<std::pair<std::string, double>>;
 
-/// Adds factor * metrics to sums, in the order of the metrics.
+/// Adds factor * metrics to sums, in the order of the metrics. With factor 0 it adds their names only.
 void add(Sums& sums, const Sums& metrics, double factor) {
   if (sums.empty()) {
     for (const auto& [name, value] : metrics) sums.emplace_back(name, 0);
   }
-  for (std::size_t i = 0; i < sums.size(); ++i) sums[i].second += factor * metrics[i].second;
+  for (std::size_t i = 0; factor != 0 && i < sums.size(); ++i) sums[i].second += factor * metrics[i].second;
 }
 
 class TrainerHandle {
@@ -73,24 +75,27 @@ class TrainerHandle {
     return waiting([&] { return body(*trainer_); });
   }
 
-  /// Makes up to `steps` steps and returns their number and the sums of their metrics. On one rank Ctrl-C ends it after
-  /// a step. Several ranks must make the same number of steps, so they agree on ending afterwards.
-  std::pair<std::int64_t, Sums> train(Samples& samples, std::int64_t steps) {
+  /// Makes up to `steps` steps. Returns their number, the number of samples that this rank computed, and the sum of the
+  /// metrics over these samples. With `incomplete`, each pass over the samples ends with an incomplete batch. On one
+  /// rank Ctrl-C ends it after a step. Several ranks must make the same number of steps, so they agree on ending
+  /// afterwards.
+  std::tuple<std::int64_t, std::int64_t, Sums> train(Samples& samples, std::int64_t steps, bool incomplete) {
     return use([&](Trainer& trainer) {
       Sums sums;
       std::int64_t done = 0;
-      net_.prepare(trainer.local_batch());
+      std::int64_t seen = 0;
       samples.expect(batch_, trainer.share(), trainer.shares());
-      const std::int64_t first = batch_ * trainer.share() / trainer.shares();
-      // Ranks may have different numbers of samples; the average weight is 1.
-      const double weight = static_cast<double>(trainer.local_batch() * trainer.shares()) / static_cast<double>(batch_);
+      samples.set_last(incomplete ? LastBatch::shorter : LastBatch::wrap);
       while (done < steps && !(ranks_ == 1 && Interrupt::raised())) {
-        samples.fill(net_, trainer.current_place() + first, trainer.local_batch());
+        trainer.prepare_batch(incomplete ? batch_at(trainer.current_place(), samples.count()) : batch_);
+        const Interval rows = trainer.local_rows();
+        if (rows.size() > 0) samples.fill(net_, trainer.current_place() + rows.begin, rows.size());
         (void)trainer.step();
-        add(sums, net_.metrics(), weight);
+        add(sums, net_.metrics(), static_cast<double>(rows.size()));
+        seen += rows.size();
         ++done;
       }
-      return std::pair(done, sums);
+      return std::tuple(done, seen, sums);
     });
   }
 
@@ -101,6 +106,7 @@ class TrainerHandle {
         throw StateError(fmt::format("the trainer expects a batch of {}; the net is prepared for {}",
                                      trainer.local_batch(), net_.batch()));
       }
+      trainer.prepare_batch(batch_);
       return trainer.step();
     });
   }
@@ -114,6 +120,7 @@ class TrainerHandle {
       std::string not_finite;
       const std::int64_t end = first + count;
       samples.expect(trainer.local_batch(), 0, 1);  // this rank reads all positions, not a shard
+      samples.set_last(LastBatch::wrap);
       if (phase != nn::Phase::train) net_.control().forget(phase);
       for (std::int64_t at = first; at < end && !(ranks_ == 1 && Interrupt::raised());) {
         const std::int64_t rows = std::min(trainer.local_batch(), end - at);
@@ -145,6 +152,12 @@ class TrainerHandle {
   [[nodiscard]] int ranks() const { return ranks_; }
 
  private:
+  /// Returns the size of the batch that begins at a position of the sequence, if a pass has `count` samples.
+  [[nodiscard]] std::int64_t batch_at(std::int64_t place, std::int64_t count) const {
+    const std::int64_t within = place % count;
+    return std::min(batch_ - within % batch_, count - within);
+  }
+
   nn::Net& net_;
   std::int64_t batch_;
   std::weak_ptr<Session> session_;  // weak, because leaving a session must destroy it
@@ -187,7 +200,9 @@ void bind_training(nb::module_& m) {
       nb::sig("def expect_same(session: pleiad._core.Session, what: str, mine: "
               "collections.abc.Sequence[tuple[str, str]]) -> None"));
 
-  nb::class_<Samples>(m, "Samples").def("count", &Samples::count);
+  nb::class_<Samples>(m, "Samples")
+      .def("count", &Samples::count)
+      .def_prop_ro("allows_incomplete", &Samples::allows_incomplete);
   m.def(
       "array_samples",
       [](const nb::dict& arrays, bool shuffle, std::uint64_t seed) {
@@ -241,8 +256,16 @@ void bind_training(nb::module_& m) {
                   "session: "
                   "pleiad._core.Session | None) -> None"))
       .def(
-          "train_on", [](H& h, Samples& samples) { h.use([&](Trainer& t) { t.train_on(samples); }); },
+          "train_on",
+          [](H& h, Samples& samples, bool incomplete) {
+            h.use([&](Trainer& t) { t.train_on(samples, incomplete ? LastBatch::shorter : LastBatch::wrap); });
+          },
+          nb::arg("samples"), nb::arg("incomplete"))
+      .def(
+          "begin_pass", [](H& h, const Samples& samples) { h.use([&](Trainer& t) { t.begin_pass(samples); }); },
           nb::arg("samples"))
+      .def(
+          "check_batch", [](const H& h, std::int64_t batch) { h.trainer().check_batch(batch); }, nb::arg("batch"))
       .def("evaluate_together", &H::evaluate_together, nb::arg("samples"), nb::arg("phase"))
       .def(
           "save", [](H& h, const std::string& folder) { h.use([&](Trainer& t) { t.save(folder); }); },
@@ -253,10 +276,11 @@ void bind_training(nb::module_& m) {
       .def("whole_net", [](H& h) { return h.use([](Trainer& t) { return t.whole_net(); }); })
       .def("checkpoint", [](H& h) { h.use([](Trainer& t) { t.checkpoint(); }); })
       .def("resume", [](H& h) { return h.use([](Trainer& t) { return t.resume(); }); })
-      .def("train", &H::train, nb::arg("samples"), nb::arg("steps"))
+      .def("train", &H::train, nb::arg("samples"), nb::arg("steps"), nb::arg("incomplete"))
       .def("step", &H::step)
       .def("evaluate", &H::evaluate, nb::arg("samples"), nb::arg("phase"), nb::arg("first"), nb::arg("count"))
       .def_prop_ro("current_step", [](const H& h) { return h.trainer().current_step(); })
+      .def_prop_ro("current_place", [](const H& h) { return h.trainer().current_place(); })
       .def_prop_ro("local_batch", [](const H& h) { return h.trainer().local_batch(); })
       .def_prop_ro("share", [](const H& h) { return h.trainer().share(); })
       .def_prop_ro("shares", [](const H& h) { return h.trainer().shares(); })

@@ -1,0 +1,34 @@
+"""Nets of layers in sequence."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pleiad.nn.layers import Layer, Loss
+from pleiad.nn.net import Net
+
+
+def Sequential(
+    layers: Sequence[Layer],
+    *,
+    input: Sequence[int],
+    loss: "Loss | None" = None,
+    name: str = "net",
+    dtype: Any = "float32",
+    seed: int = 1,
+) -> Net:
+    """Creates a net of layers in sequence. Its inputs are "x" and, if there is a loss, "label" (softmax) or "target".
+
+    >>> from pleiad import nn
+    >>> net = nn.Sequential([nn.Dense(128, "relu"), nn.Dense(10)], input=(784,), loss=nn.SoftmaxLoss())
+    >>> net.inputs, net.layers
+    ({'x': 'float32', 'label': 'int32'}, ['dense1', 'dense2', 'loss'])
+    """
+    net = Net(name, dtype=dtype, seed=seed)
+    value = net.input(input, name="x")
+    for layer in layers:
+        value = net.add(layer, value)
+    if loss is not None:
+        softmax = loss.kind == "softmax_loss"
+        target = net.input((), "label", "int32") if softmax else net.input(value.shape, "target")
+        net.add(loss, value, target, name=loss.name or "loss")
+    return net
