@@ -160,5 +160,40 @@ def test_rows_that_continue_need_complete_batches():
         assert trainer.step_number == 5
 
 
+def test_a_second_fit_continues_the_epochs_and_returns_its_own_history():
+    with quiet():
+        trainer, once = nn.Trainer(linear(), nn.SGD(0.3), batch=30), nn.Trainer(linear(), nn.SGD(0.3), batch=30)
+        first = trainer.fit(X, Y, epochs=2, progress=False)
+        second = trainer.fit(X, Y, epochs=3, progress=False)
+        assert [record.epoch for record in first] == [1, 2] and [record.epoch for record in second] == [3, 4, 5]
+        assert [record.step for record in second] == [12, 16, 20]
+        assert trainer.history["loss"] == first["loss"] + second["loss"]
+        expected = once.fit(X, Y, epochs=5, progress=False)  # every epoch has an order of its own
+        np.testing.assert_array_equal(trainer.history["loss"], expected["loss"])
+        stop = [lambda record: False]
+        assert [
+            record.epoch for record in trainer.fit(X, Y, epochs=9, callbacks=stop, log_every=1, progress=False)
+        ] == [6]
+        assert trainer.step_number == 21
+        assert [record.step for record in trainer.fit(X, Y, epochs=1, progress=False)] == [25]  # a pass of its own
+
+
+def test_early_stopping_without_validation_data_is_an_error_before_training():
+    with quiet():
+        trainer = nn.Trainer(linear(), batch=30)
+        words = (
+            "EarlyStopping",
+            'monitor "val_loss"',
+            "needs validation data",
+            r"fit\(validation=None\)",
+            'monitor="loss"',
+        )
+        with cases.raises(pleiad.InvalidArgument, *words):
+            trainer.fit(X, Y, callbacks=[nn.EarlyStopping()], progress=False)
+        assert trainer.step_number == 0
+        trainer.fit(X, Y, callbacks=[nn.EarlyStopping("loss")], progress=False)
+        assert trainer.step_number == 4
+
+
 if __name__ == "__main__":
     cases.run(dict(globals()))

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pleiad.errors import InvalidArgument
 from pleiad.nn.history import Record
+from pleiad.nn.monitor import Mode, Monitor
 
 if TYPE_CHECKING:
     from pleiad.nn.trainer import Trainer
@@ -22,8 +22,12 @@ class Callback:
         """Returns the options that must be the same on all ranks, or None if the callback may exist on some ranks only."""
         return None
 
+    def check(self, validates: bool) -> None:
+        """Runs before the training. Raises an error if the callback cannot work: `validates` says whether `fit` has validation
+        data."""
+
     def on_begin(self, epochs: int, steps_per_epoch: int) -> "bool | None":
-        """Runs before the first epoch."""
+        """Runs before the first epoch, with the number of the last epoch and the steps of each."""
 
     def on_step(self, step: int, metrics: dict[str, float]) -> "bool | None":
         """Runs after each step, with this rank's metrics of the step."""
@@ -66,40 +70,30 @@ class EarlyStopping(Callback):
         *,
         patience: int = 3,
         min_delta: float = 0,
-        mode: str = "auto",
+        mode: Mode = "auto",
         restore_best: bool = False,
     ) -> None:
-        if mode not in ("auto", "min", "max"):
-            raise InvalidArgument(f"[EarlyStopping] mode: expected auto, min or max; received {mode!r}")
-        self._options = {
-            "monitor": monitor,
-            "patience": patience,
-            "min_delta": float(min_delta),
-            "mode": mode,
-            "restore_best": bool(restore_best),
-        }
-        self.phase = "validate" if monitor.startswith("val_") else "train"
-        self.metric = monitor.removeprefix("val_")
-        self.sign = 1 if mode == "max" or (mode == "auto" and "accuracy" in monitor) else -1
-        self.patience, self.min_delta, self.restore_best = patience, min_delta, restore_best
+        self._monitor = Monitor("EarlyStopping", monitor, min_delta, mode)
+        self.patience, self.restore_best = patience, restore_best
         self.best: float | None = None
         self.best_step = 0
         self._since = 0
         self._kept: dict[str, Any] | None = None
 
     def same_on_all_ranks(self) -> dict[str, Any]:
-        return self._options
+        return {**self._monitor.options(), "patience": self.patience, "restore_best": bool(self.restore_best)}
+
+    def check(self, validates: bool) -> None:
+        self._monitor.check(validates)
 
     def on_begin(self, epochs: int, steps_per_epoch: int) -> None:
         self.best, self._since, self._kept = None, 0, None
 
     def on_record(self, record: Record) -> "bool | None":
-        if record.phase != self.phase:
+        value = self._monitor.value(record)
+        if value is None:
             return None
-        if self.metric not in record.metrics:
-            raise InvalidArgument(f'[EarlyStopping] unknown metric "{self.metric}"; known: {", ".join(record.metrics)}')
-        value = record.metrics[self.metric]
-        if self.best is None or self.sign * (value - self.best) > self.min_delta:
+        if self._monitor.improves(value, self.best):
             self.best, self.best_step, self._since = value, record.step, 0
             if self.restore_best:
                 self._kept = self.trainer.net.state_dict()

@@ -220,6 +220,8 @@ class Trainer:
             )
         extent = self._extent(data, epochs, steps_per_epoch, drop_last, log_every)
         listeners = self._listeners(callbacks, progress)
+        for each in listeners:
+            each.check(validates=checks is not None)
         self._expect_same_fit(
             epochs=epochs,
             steps_per_epoch=extent.steps,
