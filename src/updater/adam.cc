@@ -15,11 +15,12 @@ struct Step {
   T correction;  // bias correction of the mean square
   T inside;
   T outside;
+  T keep;  // factor of the value before the step
 
   PLEIAD_INLINE void operator()(T& value, T g, T& mean, T& square) const {
     mean = beta1 * mean + weight1 * g;
     square = beta2 * square + weight2 * g * g;
-    value -= rate * mean / above_zero(std::sqrt(correction * square + inside) + outside);
+    value = keep * value - rate * mean / above_zero(std::sqrt(correction * square + inside) + outside);
   }
 };
 
@@ -27,16 +28,24 @@ PLEIAD_SWEEP(Step)
 
 /// m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * g^2; value -= rate * m / (sqrt(v) + epsilon), or /
 /// sqrt(v + epsilon). With bias correction, m and v are divided by 1 - beta^t. Each unit has its own step count t.
+/// If `decoupled` (AdamW), the decay is not a part of g: value is multiplied by 1 - rate * weight_decay.
 class Adam final : public Rule {
  public:
-  explicit Adam(const UpdaterOptions& options)
-      : Rule(options), log_beta1_(std::log(options.beta1)), log_beta2_(std::log(options.beta2)) {}
+  Adam(const UpdaterOptions& options, bool decoupled)
+      : Rule(without_decay(options, decoupled)),
+        log_beta1_(std::log(options.beta1)),
+        log_beta2_(std::log(options.beta2)),
+        decay_(decoupled ? options.weight_decay : 0) {}
   PLEIAD_APPLY_BY(run)
   [[nodiscard]] StateLayout state() const override {
     return {.per_element = 2, .per_unit = options().bias_correction ? 1 : 0};
   }
 
  private:
+  static UpdaterOptions without_decay(UpdaterOptions options, bool decoupled) {
+    if (decoupled) options.weight_decay = 0;
+    return options;
+  }
   template <class T>
   void run(const Update<T>& u) const {
     if (u.count == 0) return;
@@ -55,15 +64,18 @@ class Adam final : public Rule {
                   .rate = static_cast<T>(rate),
                   .correction = static_cast<T>(correction),
                   .inside = static_cast<T>(epsilon_inside()),
-                  .outside = static_cast<T>(epsilon_outside())});
+                  .outside = static_cast<T>(epsilon_outside()),
+                  .keep = static_cast<T>(1 - u.rates.learning_rate * decay_)});
   }
 
   const double log_beta1_;
   const double log_beta2_;
+  const double decay_;
 };
 
 }  // namespace
 
-std::unique_ptr<Updater> make_adam(const UpdaterOptions& options) { return std::make_unique<Adam>(options); }
+std::unique_ptr<Updater> make_adam(const UpdaterOptions& options) { return std::make_unique<Adam>(options, false); }
+std::unique_ptr<Updater> make_adamw(const UpdaterOptions& options) { return std::make_unique<Adam>(options, true); }
 
 }  // namespace pleiad

@@ -12,8 +12,8 @@
 namespace pleiad {
 
 using Factory = std::unique_ptr<Updater>(const UpdaterOptions&);
-Factory make_adadelta, make_adagrad, make_adam, make_adamax, make_dcasgd, make_ftrl, make_momentum, make_nesterov,
-    make_rmsprop, make_sgd, make_sum;
+Factory make_adadelta, make_adagrad, make_adam, make_adamax, make_adamw, make_dcasgd, make_ftrl, make_momentum,
+    make_nesterov, make_rmsprop, make_sgd, make_sum;
 
 namespace {
 
@@ -45,6 +45,7 @@ const std::vector<Entry>& entries() {
       {"adagrad", make_adagrad, {kAscend, kPrescaled, kEpsilonInsideRoot, kPerWorker}},
       {"adam", make_adam, {kAscend, kPrescaled, kBiasCorrection, kEpsilonInsideRoot}},
       {"adamax", make_adamax, {kAscend, kPrescaled, kBiasCorrection}},
+      {"adamw", make_adamw, {kAscend, kBiasCorrection, kEpsilonInsideRoot}},
       {"dcasgd", make_dcasgd, {kAscend, kPrescaled, kAdaptive}},
       {"ftrl", make_ftrl, {kPrescaled}},
       {"momentum", make_momentum, {kAscend, kPrescaled, kDamped, kRateInVelocity}},

@@ -131,6 +131,11 @@ std::vector<Case> cases() {
       {"adam_inside", usual("adam", inside), [](C c, Real d) { c.w -= adam(c, d, c.t, kEpsilon, 0); }},
       {"adam_uncorrected", usual("adam", uncorrected), [](C c, Real d) { c.w -= adam(c, d, kNever); }},
       {"adam_prescaled", usual("adam", prescaled), [](C c, Real d) { c.w -= adam(c, d / c.rate, c.t); }, 0.05},
+      {"adamw", usual("adamw"), [](C c, Real d) { c.w -= adam(c, d, c.t); }},
+      {"adamw_decaying", usual("adamw", decaying),
+       [](C c, Real d) { c.w = (1 - c.rate * 0.3L) * c.w - adam(c, d, c.t); }},
+      {"adamw_up", usual("adamw", decaying, ascending),
+       [](C c, Real d) { c.w = (1 - c.rate * 0.3L) * c.w + adam(c, d, c.t); }},
       {"adam_shaped", usual("adam", shaped), [](C c, Real d) { c.w -= adam(c, shape(d, c.w), c.t); }},
 
       {"adamax", usual("adamax"), [](C c, Real d) { c.w -= adamax(c, d, c.t); }},

@@ -242,6 +242,7 @@ TEST(StateLayouts, HoldTheStateThatTheVariantsNeed) {
       {{.rule = "adam", .bias_correction = false}, {.per_element = 2}},
       {{.rule = "adamax"}, {.per_element = 2, .per_unit = 1}},
       {{.rule = "adamax", .bias_correction = false}, {.per_element = 2}},
+      {{.rule = "adamw"}, {.per_element = 2, .per_unit = 1}},
       {{.rule = "rmsprop"}, {.per_element = 1}},
       {{.rule = "adadelta"}, {.per_element = 2}},
       {{.rule = "ftrl"}, {.per_element = 2}},
@@ -373,8 +374,8 @@ TEST(Dialects, ARuleOfPleiadsPassesUnchanged) {
 }
 
 TEST(UpdaterNames, AreInAlphabeticalOrder) {
-  EXPECT_EQ(updater_names(), (std::vector<std::string>{"adadelta", "adagrad", "adam", "adamax", "dcasgd", "ftrl",
-                                                       "momentum", "nesterov", "rmsprop", "sgd", "sum"}));
+  EXPECT_EQ(updater_names(), (std::vector<std::string>{"adadelta", "adagrad", "adam", "adamax", "adamw", "dcasgd",
+                                                       "ftrl", "momentum", "nesterov", "rmsprop", "sgd", "sum"}));
 }
 
 struct Mistake {
@@ -386,7 +387,7 @@ struct Mistake {
 TEST(Mistakes, AreRefusedWithTheNameAndTheValueReceived) {
   const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
   const Mistake mistakes[] = {
-      {{.rule = "adma"}, "unknown updater \"adma\"; known: adadelta, adagrad, adam, adamax, dcasgd"},
+      {{.rule = "adma"}, "unknown updater \"adma\"; known: adadelta, adagrad, adam, adamax, adamw, dcasgd"},
       {{.rule = "adma"}, "(did you mean \"adam\"?)"},
       {{.rule = ""}, "unknown updater \"\""},
       {{.rule = "multiverso/momentum"}, "known: multiverso/adagrad, multiverso/dcasgd"},
