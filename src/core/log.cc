@@ -3,15 +3,67 @@
 #include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
 #include "core/text.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
+namespace {
+
+std::mutex sink_mutex;
+std::shared_ptr<const LogSink> program_sink;  // guarded by sink_mutex; null: stderr
+
+std::shared_ptr<const LogSink> current_sink() {
+  const std::scoped_lock lock(sink_mutex);
+  return program_sink;
+}
+
+const char* name_of_level(spdlog::level::level_enum level) {
+  if (level <= spdlog::level::debug) return "debug";
+  if (level == spdlog::level::info) return "info";
+  return level == spdlog::level::warn ? "warn" : "error";
+}
+
+/// Passes each line to the program's sink if there is one, and otherwise to stderr.
+class SwitchingSink final : public spdlog::sinks::sink {
+ public:
+  explicit SwitchingSink(std::string origin) : origin_(std::move(origin)) {}
+  void log(const spdlog::details::log_msg& message) override {
+    if (const auto sink = current_sink()) {
+      (*sink)(name_of_level(message.level),
+              fmt::format("[{}] {}", origin_, std::string_view(message.payload.data(), message.payload.size())));
+    } else {
+      stderr_.log(message);
+    }
+  }
+  void flush() override { stderr_.flush(); }
+  void set_pattern(const std::string& pattern) override { stderr_.set_pattern(pattern); }
+  void set_formatter(std::unique_ptr<spdlog::formatter> formatter) override {
+    stderr_.set_formatter(std::move(formatter));
+  }
+
+ private:
+  const std::string origin_;  // rank and host
+  spdlog::sinks::stderr_sink_mt stderr_;
+};
+
+}  // namespace
+
+void set_log_sink(LogSink sink) {
+  auto next = sink ? std::make_shared<const LogSink>(std::move(sink)) : nullptr;
+  const std::scoped_lock lock(sink_mutex);
+  program_sink = std::move(next);
+}
 
 std::vector<std::string> log_levels() { return {"debug", "info", "warn", "error", "off"}; }
 
 Log::Log(std::string_view level, int rank, int size, std::string_view host)
-    : logger_(std::make_unique<spdlog::logger>("pleiad", std::make_shared<spdlog::sinks::stderr_sink_mt>())) {
+    : logger_(std::make_unique<spdlog::logger>(
+          "pleiad", std::make_shared<SwitchingSink>(fmt::format("rank {}/{} {}", rank, size, host)))) {
   const auto levels = log_levels();
   if (std::find(levels.begin(), levels.end(), level) == levels.end()) {
     throw InvalidArgument(unknown_name("log level", level, levels));

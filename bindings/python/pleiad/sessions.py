@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import numpy
 
-from pleiad import _core, arrays, exits
+from pleiad import _core, arrays, exits, logs
 from pleiad.errors import InvalidArgument, StateError
 from pleiad.options import dtype_name, session_options
 from pleiad.table_creation import TableCreation
@@ -36,7 +36,8 @@ def init(
         role: "both", "worker", "server" or "none".
         timeout: seconds after which a wait raises a TimeoutError.
         warn_after: seconds after which a wait logs what every rank is doing.
-        log_level: "debug", "info", "warn", "error" or "off".
+        log_level: "debug", "info", "warn", "error" or "off". If the program has configured Python's `logging`, the lines go to
+            the logger "pleiad"; otherwise they go to stderr.
         stats: print counters and timings at shutdown.
         more: further options, which docs/parameters.md lists.
 
@@ -48,6 +49,7 @@ def init(
     global _current
     if _current is not None:
         raise StateError("a session is already open and stays open; call its shutdown() before another init()")
+    logs.follow()
     given = {"engine": engine, "role": role, "timeout": timeout, "warn_after": warn_after}
     given |= {"log_level": log_level, "stats": stats, **more}
     _current = Session(_core.Session.start(session_options(given)))

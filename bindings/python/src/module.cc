@@ -64,5 +64,6 @@ NB_MODULE(_core, m) {
   pleiad::python::bind_session(m);
   pleiad::python::bind_exit_status(m);
   pleiad::python::bind_options(m);
+  pleiad::python::bind_logs(m);
   pleiad::python::bind_spatial(m);
 }

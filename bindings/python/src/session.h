@@ -35,6 +35,7 @@ class SessionHandle {
 void bind_session(nanobind::module_& m);
 void bind_tables(nanobind::module_& m);
 void bind_options(nanobind::module_& m);
+void bind_logs(nanobind::module_& m);
 void bind_spatial(nanobind::module_& m);
 void bind_rules(nanobind::module_& m);
 
