@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -341,6 +342,16 @@ class Job {
   Time kill_at_ = kNever;
 };
 
+/// Tells the ranks that their standard error ends in a terminal, and its width, because theirs may be a pipe.
+void announce_terminal() {
+  winsize size{};
+  if (isatty(STDERR_FILENO) == 0 || ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0) {
+    unsetenv("PLEIAD_TERMINAL");
+    return;
+  }
+  setenv("PLEIAD_TERMINAL", std::to_string(size.ws_col > 0 ? size.ws_col : 80).c_str(), 1);
+}
+
 }  // namespace
 
 int launch(const LaunchOptions& requested) {
@@ -354,6 +365,7 @@ int launch(const LaunchOptions& requested) {
     say(fmt::format("program \"{}\" was not found", options.command[0]));
     return 127;
   }
+  announce_terminal();
   std::vector<std::string> command;
   if (!options.local) {
     const std::string mpirun = find_mpirun();

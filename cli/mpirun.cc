@@ -98,6 +98,7 @@ std::vector<std::string> mpirun_command(const LaunchOptions& options, const std:
   if (one_host && !options.verbose) add({"--quiet"});
   if (!options.hostfile.empty()) add({"--hostfile", options.hostfile});
   if (options.tag_output) add({"--tag-output"});
+  if (is_set("PLEIAD_TERMINAL")) add({"-x", "PLEIAD_TERMINAL"});
   add({"--bind-to", options.bind, "--stdin", "0"});
   add({"--mca", "ess_base_forward_signals", fmt::format("SIG{}", sigabbrev_np(kStopSignal))});
   add({std::filesystem::read_symlink("/proc/self/exe"), "rank", "--grace", fmt::format("{}", options.grace), "--"});

@@ -103,12 +103,29 @@ void Streams::pump(Output& output) {
     }
     output.line.append(buffer, static_cast<std::size_t>(got));
     for (std::size_t end = output.line.find('\n'); end != std::string::npos; end = output.line.find('\n')) {
-      write_all(output.to, output.tag + output.line.substr(0, end + 1));
+      write_line(output, output.line.substr(0, end));
       output.line.erase(0, end + 1);
     }
+    show_progress(output);
   }
-  if (!output.line.empty()) write_all(output.to, output.tag + output.line + "\n");
+  if (!output.line.empty()) write_line(output, output.line);
   output.line.clear();
+}
+
+void Streams::write_line(const Output& output, std::string_view line) {
+  if (isatty(output.to) == 0) return write_all(output.to, fmt::format("{}{}\n", output.tag, line));
+  while (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+  if (const std::size_t last = line.rfind('\r'); last != std::string_view::npos) line.remove_prefix(last + 1);
+  write_all(output.to, fmt::format("{}{}{}\n", progress_ ? "\r\033[K" : "", output.tag, line));
+  progress_ = false;
+}
+
+void Streams::show_progress(Output& output) {
+  const std::size_t last = output.line.rfind('\r');
+  if (last == std::string::npos || isatty(output.to) == 0) return;
+  output.line.erase(0, last);
+  write_all(output.to, fmt::format("\r\033[K{}{}", output.tag, std::string_view(output.line).substr(1)));
+  progress_ = true;
 }
 
 void Streams::pump_input() {
@@ -138,7 +155,7 @@ void Streams::pump_input() {
 void Streams::finish() {
   for (Output& output : outputs_) {
     pump(output);
-    if (!output.line.empty()) write_all(output.to, output.tag + output.line + "\n");
+    if (!output.line.empty()) write_line(output, output.line);
     output.line.clear();
   }
 }

@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace pleiad::cli {
@@ -43,10 +44,15 @@ class Streams {
     std::string line;  // an incomplete line
   };
   void pump(Output& output);
+  /// Writes a line with its tag. On a terminal, it first erases what show_progress has written there.
+  void write_line(const Output& output, std::string_view line);
+  /// Shows the incomplete line of an output on the terminal if it is a progress bar, which a carriage return begins.
+  void show_progress(Output& output);
   void pump_input();
 
   std::vector<Output> outputs_;
-  int input_ = -1;  // the write end of rank 0's pipe
+  bool progress_ = false;  // the terminal's last line is a progress bar
+  int input_ = -1;         // the write end of rank 0's pipe
   std::string pending_;
 };
 
