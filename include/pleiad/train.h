@@ -41,6 +41,8 @@ class PLEIAD_API Samples {
   virtual void set_last(LastBatch last);
   /// Returns false if batches must be complete, because row i of a batch continues row i of the previous one.
   [[nodiscard]] virtual bool allows_incomplete() const { return true; }
+  /// Returns true if fill also writes the net's sample_weights().
+  [[nodiscard]] virtual bool weighted() const { return false; }
   /// Returns one line that identifies these samples in this order. A run that resumes from a checkpoint with a
   /// different identity is refused. An empty identity disables the check.
   [[nodiscard]] virtual std::string identity() const { return {}; }
@@ -52,6 +54,8 @@ class PLEIAD_API Samples {
 struct ArraySamplesOptions {
   bool shuffle = true;
   std::uint64_t seed = 1;
+  /// a factor for each sample in the loss, of the net's element type; empty: all 1
+  Tensor weights = {};
 };
 [[nodiscard]] PLEIAD_API std::unique_ptr<Samples> array_samples(std::vector<std::pair<std::string, Tensor>> inputs,
                                                                 ArraySamplesOptions options = {});
@@ -112,6 +116,11 @@ struct TrainOptions {
   nn::Schedule momentum = {.type = "", .base = 0};     ///< momentum schedule; type "" keeps updater.momentum
   Choice<ExchangeKind> exchange = ExchangeKind::automatic;
   Choice<TrainClock> clock = TrainClock::sync;  ///< with tables
+  /// Above 0: the gradients of a step are scaled so that their L2 norm over all parameters is at most this. Not with
+  /// exchange tables or replicas. The update then waits for the last gradient.
+  double clip_norm = 0;
+  /// number of values that a caller's schedule keeps (Trainer::schedule_state), which checkpoints save
+  int schedule_state = 0;
   /// With asynchronous tables or replicas: the number of groups that the ranks form. The ranks of a group make one step
   /// together, with the mean gradient over their samples. Groups do not wait for one another. 0: every rank is a group,
   /// with steps of 1/ranks.
@@ -211,6 +220,13 @@ class PLEIAD_API Trainer {
   /// current_place() on, in batches that end as `last` says. If a checkpoint was loaded, it must be of the same samples
   /// (Samples::identity). The next checkpoint records their identity.
   void train_on(Samples& samples, LastBatch last = LastBatch::wrap);
+
+  /// Replaces TrainOptions::schedule or momentum for the following steps, for callers whose rates depend on more than
+  /// the step. All ranks must set the same.
+  void set_schedule(nn::Schedule schedule);
+  void set_momentum(nn::Schedule momentum);
+  /// Returns TrainOptions::schedule_state values of float64. The caller reads and writes them; checkpoints save them.
+  [[nodiscard]] Tensor schedule_state() const;
 
   [[nodiscard]] std::int64_t current_step() const;
   /// Returns the position of the next batch's first sample in the sequence of samples of the run.

@@ -83,6 +83,17 @@ void scale_rows(const Tensor& to, std::int64_t row, double norm) {
   });
 }
 
+void weigh_rows(const Tensor& to, const Tensor& factors) {
+  const std::int64_t row = to.count() / std::max<std::int64_t>(factors.count(), 1);
+  by_type(to.dtype(), [&]<class T>(T) {
+    parallel_for(factors.count(), std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(row, 1)),
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t r = begin; r < end; ++r)
+                     scale_of(ScaleRun<T>{data<T>(to) + r * row, row, data<T>(factors)[r]});
+                 });
+  });
+}
+
 Tensor rows_of(const Tensor& t, std::int64_t begin, std::int64_t end) {
   Shape shape = t.shape();
   const std::int64_t row = t.count() / shape[0];

@@ -175,6 +175,8 @@ void Net::prepare(std::int64_t batch) {
   in.plan_activations();
   in.plan_gradients();
   in.bind();
+  in.weights = Tensor(in.options.dtype, {batch});
+  in.weights.fill(1);
   in.batch = batch;
   in.forward_done = false;
 }
@@ -219,6 +221,7 @@ void Net::forward(Phase phase, std::int64_t step, std::int64_t first_sample) {
     node.pass.first_sample = first_sample;
     node.pass.parts = in.parts;
     node.pass.placeholder = in.placeholder;
+    node.pass.weights = in.weighted ? in.weights : Tensor();
     const Trace::Span span(in.trace, Trace::Track::compute, "forward", node.name);
     with_layer_name(node, [&] { node.layer->forward(node.pass); });
   }
@@ -261,6 +264,15 @@ void NetControl::set_deterministic(bool on) {
   net_->impl_->deterministic = on;
 }
 void NetControl::set_parts(BatchParts* parts) { net_->impl_->parts = parts; }
+void NetControl::weigh_samples(bool on) {
+  for (const Node& node : net_->impl_->nodes) {
+    if (on && node.loss && !node.layer->capabilities().scoring->takes_weights()) {
+      throw InvalidArgument(fmt::format("layer \"{}\" ({}) takes no sample weights", node.name, node.layer->kind()));
+    }
+  }
+  net_->impl_->weighted = on;
+}
+Tensor NetControl::sample_weights() const { return net_->impl_->weights; }
 void NetControl::set_placeholder(bool on) { net_->impl_->placeholder = on; }
 void NetControl::set_trace(Trace* trace) { net_->impl_->trace = trace; }
 void NetControl::set_gradient_scale(double scale) { net_->impl_->gradient_scale = scale; }

@@ -65,6 +65,8 @@ struct Net::Impl {
   bool forward_done = false;
   bool deterministic = false;
   bool placeholder = false;
+  bool weighted = false;
+  Tensor weights;  // (batch): the factor of each sample in the losses
   double gradient_scale = 1;
   BatchParts* parts = nullptr;
   Trace* trace = nullptr;

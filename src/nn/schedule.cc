@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "core/text.h"
 #include "pleiad/error.h"
@@ -45,6 +46,10 @@ void check_momentum(const Schedule& s) {
 double share(const Schedule& s, double step) { return step / static_cast<double>(s.freq); }
 
 const ScheduleEntry kSchedules[] = {
+    {"cosine",
+     [](const Schedule& s, double t) {
+       return s.final + (s.base - s.final) * (1 + std::cos(std::numbers::pi * std::min(share(s, t), 1.0))) / 2;
+     }},
     {"epochs", [](const Schedule& s, double e) { return s.base * std::pow(s.gamma, std::floor(share(s, e + 1))); }},
     {"exponential", [](const Schedule& s, double t) { return s.base / std::exp2(share(s, t)); }},
     {"fixed", [](const Schedule& s, double) { return s.base; }},
@@ -80,11 +85,16 @@ void check(const Schedule& s) {
   const ScheduleEntry& entry = find(s);
   if (s.freq < 1)
     throw InvalidArgument(fmt::format("schedule \"{}\": expected freq >= 1; received {}", s.type, s.freq));
+  if (s.warmup < 0)
+    throw InvalidArgument(fmt::format("schedule \"{}\": expected warmup >= 0; received {}", s.type, s.warmup));
   if (entry.check != nullptr) entry.check(s);
 }
 
 double rate_at(const Schedule& schedule, std::int64_t step) {
-  return find(schedule).rate(schedule, static_cast<double>(step));
+  const ScheduleEntry& entry = find(schedule);
+  if (step >= schedule.warmup) return entry.rate(schedule, static_cast<double>(step - schedule.warmup));
+  const double along = static_cast<double>(step) / static_cast<double>(schedule.warmup);
+  return schedule.warmup_from + along * (entry.rate(schedule, 0) - schedule.warmup_from);
 }
 
 }  // namespace pleiad::nn

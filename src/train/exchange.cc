@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 #include <algorithm>
 
+#include <cmath>
 #include <optional>
 
 #include "core/text.h"
 #include "kernel/elementwise.h"
 #include "pleiad/error.h"
+#include "train/clip.h"
 #include "train/groups.h"
 
 namespace pleiad {
@@ -20,14 +22,24 @@ void keep_norm(const nn::Parameter& p) {
   if (p.norm > 0) kernel::scale_rows(p.value, p.row, p.norm);
 }
 
+/// Clips the gradients of the parameters. Throws StateError if their norm is not finite and `check_finite` is set.
+void clip(GradientClip& by, const std::vector<std::size_t>& parameters, bool check_finite) {
+  if (!by.on()) return;
+  const double norm = by.apply(parameters);
+  if (check_finite && !std::isfinite(norm))
+    throw StateError(fmt::format("the norm of the gradients over all parameters is {}", norm));
+}
+
 /// For one process: updates each parameter as soon as its gradient is complete, or while the gradient is computed.
 class LocalExchange final : public Exchange {
  public:
-  LocalExchange(nn::Net& net, const TrainOptions& options) : net_(net) {
+  LocalExchange(nn::Net& net, const TrainOptions& options, const Layout& layout, Communicator& comm)
+      : net_(net), clip_(net, layout, comm, options.clip_norm), check_finite_(options.check_finite) {
     for (const nn::Parameter& p : net.parameters()) {
       rules_.push_back(std::make_unique<ParameterRule>(p, options.updater));
     }
-    for (std::size_t i = 0; options.fuse && !options.plan.deterministic && i < rules_.size(); ++i) {
+    const bool fuse = options.fuse && !options.plan.deterministic && !clip_.on();
+    for (std::size_t i = 0; fuse && i < rules_.size(); ++i) {
       if (net.parameters()[i].pieces && net.parameters()[i].uses == 1) net.control().set_update(i, rules_[i].get());
     }
   }
@@ -37,11 +49,11 @@ class LocalExchange final : public Exchange {
   void begin(const StepRates& rates, Trace*) override {
     for (const auto& rule : rules_) rule->begin_step(rates.learning_rate, rates.momentum);
   }
-  void ready(std::size_t i) override {
-    const Tensor& gradient = net_.parameters()[i].gradient;
-    if (!gradient.empty()) rules_[i]->apply_all(gradient);
-    rules_[i]->end_step();
-    keep_norm(net_.parameters()[i]);
+  void ready(std::size_t i) override { clip_.on() ? waiting_.push_back(i) : update(i); }
+  void finish() override {
+    clip(clip_, waiting_, check_finite_);
+    for (const std::size_t i : waiting_) update(i);
+    waiting_.clear();
   }
   [[nodiscard]] std::string take_problem() override {
     return first_problem(rules_, [](const auto& rule) { return rule->take_problem(); });
@@ -53,8 +65,18 @@ class LocalExchange final : public Exchange {
   }
 
  private:
+  void update(std::size_t i) {
+    const Tensor& gradient = net_.parameters()[i].gradient;
+    if (!gradient.empty()) rules_[i]->apply_all(gradient);
+    rules_[i]->end_step();
+    keep_norm(net_.parameters()[i]);
+  }
+
   nn::Net& net_;
   std::vector<std::unique_ptr<ParameterRule>> rules_;
+  GradientClip clip_;
+  const bool check_finite_;
+  std::vector<std::size_t> waiting_;  // parameters whose gradients are complete but not clipped
 };
 
 /// Updates a parameter on this rank, because its gradient needs no other rank or has been summed already.
@@ -78,7 +100,11 @@ class LocalUpdate {
 class AllReduceExchange final : public Exchange {
  public:
   AllReduceExchange(nn::Net& net, const TrainOptions& options, Layout& layout, Communicator& comm)
-      : net_(net), layout_(layout), comm_(comm) {
+      : net_(net),
+        layout_(layout),
+        comm_(comm),
+        clip_(net, layout, comm, options.clip_norm),
+        check_finite_(options.check_finite) {
     for (const nn::Parameter& p : net.parameters()) {
       updates_.emplace_back(p, options.updater);
       summed_.push_back(layout.part_of(p.name) == nullptr);
@@ -90,6 +116,7 @@ class AllReduceExchange final : public Exchange {
     for (const LocalUpdate& update : updates_) update.begin(rates);
   }
   void ready(std::size_t i) override {
+    if (clip_.on()) waiting_.push_back(i);
     comm_.post([this, i] {
       const nn::Parameter& p = net_.parameters()[i];
       const Trace::Span span(trace_, Trace::Track::exchange, summed_[i] ? "all_reduce" : "update", p.name);
@@ -98,11 +125,15 @@ class AllReduceExchange final : public Exchange {
       } else {
         layout_.sum_over_holders(p.name, p.gradient);
       }
-      updates_[i].apply(p.gradient);
-      keep_norm(p);
+      if (!clip_.on()) update(i);
     });
   }
-  void finish() override { comm_.finish(); }
+  void finish() override {
+    comm_.finish();
+    clip(clip_, waiting_, check_finite_);
+    for (const std::size_t i : waiting_) update(i);
+    waiting_.clear();
+  }
   [[nodiscard]] std::string take_problem() override { return first_problem(updates_, &LocalUpdate::take_problem); }
   [[nodiscard]] std::vector<OptimizerState> optimizer_state() override {
     std::vector<OptimizerState> all;
@@ -111,11 +142,19 @@ class AllReduceExchange final : public Exchange {
   }
 
  private:
+  void update(std::size_t i) {
+    updates_[i].apply(net_.parameters()[i].gradient);
+    keep_norm(net_.parameters()[i]);
+  }
+
   nn::Net& net_;
   Layout& layout_;
   Communicator& comm_;
   std::vector<LocalUpdate> updates_;
   std::vector<bool> summed_;
+  GradientClip clip_;
+  const bool check_finite_;
+  std::vector<std::size_t> waiting_;  // parameters whose gradients are complete but not clipped
   Trace* trace_ = nullptr;
 };
 
@@ -254,6 +293,19 @@ bool exchanges(const TrainOptions& options, const Session* session) {
         fmt::format("exchange \"replicas\" requires plan \"data\"; received \"{}\"", options.plan.kind.text()));
   }
   check_descends(options.updater);
+  if (!(options.clip_norm >= 0) || std::isinf(options.clip_norm)) {
+    throw InvalidArgument(
+        fmt::format("clip_norm: expected 0 or a finite norm above 0; received {}", options.clip_norm));
+  }
+  if (options.clip_norm > 0 && (kind == ExchangeKind::tables || kind == ExchangeKind::replicas)) {
+    throw InvalidArgument(
+        fmt::format("clip_norm needs the whole gradient on each rank, so it requires exchange \"all_reduce\"; received "
+                    "\"{}\"",
+                    name_of(kind)));
+  }
+  if (options.clip_norm > 0 && options.plan.deterministic && session != nullptr && session->size() > 1) {
+    throw InvalidArgument("clip_norm on several ranks does not work with deterministic");
+  }
   if (options.sync_every < 1) {
     throw InvalidArgument(fmt::format("sync_every: expected 1 or more; received {}", options.sync_every));
   }
@@ -262,7 +314,7 @@ bool exchanges(const TrainOptions& options, const Session* session) {
 
 std::unique_ptr<Exchange> make_exchange(nn::Net& net, const TrainOptions& options, Layout& layout, Communicator& comm) {
   // In deterministic mode every rank has the complete gradient of what it holds.
-  if (!comm.shared() || options.plan.deterministic) return std::make_unique<LocalExchange>(net, options);
+  if (!comm.shared() || options.plan.deterministic) return std::make_unique<LocalExchange>(net, options, layout, comm);
   if (options.exchange == ExchangeKind::replicas) return replicas(net, options, comm);
   if (options.exchange == ExchangeKind::tables) return std::make_unique<TableExchange>(net, options, layout, comm);
   return std::make_unique<AllReduceExchange>(net, options, layout, comm);

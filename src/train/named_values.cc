@@ -14,9 +14,11 @@ void add_schedule(NamedValues& to, const std::string& name, const nn::Schedule& 
     return;
   }
   to.emplace_back(
-      name, fmt::format("{} (base {}, final {}, gamma {}, power {}, freq {}, start {}, steps [{}], rates [{}])", s.type,
-                        s.base, s.final, s.gamma, s.power, s.freq, s.start, fmt::join(s.steps, ", "),
-                        fmt::join(s.rates, ", ")));
+      name,
+      fmt::format(
+          "{} (base {}, final {}, gamma {}, power {}, freq {}, start {}, steps [{}], rates [{}], warmup {} from {})",
+          s.type, s.base, s.final, s.gamma, s.power, s.freq, s.start, fmt::join(s.steps, ", "),
+          fmt::join(s.rates, ", "), s.warmup, s.warmup_from));
 }
 
 }  // namespace
@@ -28,6 +30,8 @@ NamedValues named_values(const TrainOptions& o) {
   for (const auto& field : updater_fields()) to.emplace_back("updater." + field.name, field.get(o.updater));
   add_schedule(to, "schedule", o.schedule);
   add_schedule(to, "momentum", o.momentum);
+  add("clip_norm", o.clip_norm);
+  add("schedule_state", o.schedule_state);
   add("exchange", o.exchange.text());
   add("clock", o.clock.text());
   add("groups", o.groups);

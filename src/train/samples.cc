@@ -13,7 +13,7 @@ namespace {
 class ArraySamples final : public Samples {
  public:
   ArraySamples(std::vector<std::pair<std::string, Tensor>> inputs, ArraySamplesOptions options)
-      : inputs_(std::move(inputs)), options_(options) {
+      : inputs_(std::move(inputs)), options_(std::move(options)) {
     if (inputs_.empty()) throw InvalidArgument("array_samples: received no tensor");
     for (const auto& [name, tensor] : inputs_) {
       const std::int64_t rows = tensor.shape().rank() == 0 ? 0 : tensor.shape()[0];
@@ -22,15 +22,21 @@ class ArraySamples final : public Samples {
         throw InvalidArgument(fmt::format("array_samples: \"{}\" has {} rows; expected {}", name, rows, count_));
       }
     }
+    if (weighted() && options_.weights.shape() != Shape{count_}) {
+      throw InvalidArgument(fmt::format("array_samples: expected {} weights; received shape {}", count_,
+                                        options_.weights.shape().text()));
+    }
   }
 
   [[nodiscard]] std::int64_t count() const override { return count_; }
+  [[nodiscard]] bool weighted() const override { return !options_.weights.empty(); }
   [[nodiscard]] std::string identity() const override {
     return fmt::format("{} samples in memory, {}", count_,
                        options_.shuffle ? fmt::format("shuffled by seed {}", options_.seed) : "in order");
   }
 
   void fill(nn::Net& net, std::int64_t first, std::int64_t count) override {
+    if (weighted()) fill_weights(net.control().sample_weights(), first, count);
     for (const auto& [name, from] : inputs_) {
       const Tensor to = net.input_tensor(name);
       const std::int64_t row = from.count() / count_;
@@ -56,6 +62,19 @@ class ArraySamples final : public Samples {
   }
 
  private:
+  void fill_weights(const Tensor& to, std::int64_t first, std::int64_t count) {
+    const Tensor& from = options_.weights;
+    if (to.dtype() != from.dtype()) {
+      throw InvalidArgument(
+          fmt::format("sample weights: expected {}; received {}", name_of(to.dtype()), name_of(from.dtype())));
+    }
+    const std::size_t size = size_of(from.dtype());
+    for (std::int64_t i = 0; i < count; ++i) {
+      copy_bytes(static_cast<std::byte*>(to.raw()) + static_cast<std::size_t>(i) * size,
+                 static_cast<const std::byte*>(from.raw()) + static_cast<std::size_t>(place(first + i)) * size, size);
+    }
+  }
+
   /// Returns the index of the sample at a position of the sequence.
   std::int64_t place(std::int64_t index) {
     const std::int64_t round = index / count_;
@@ -101,7 +120,7 @@ void Samples::set_last(LastBatch /*last*/) {}
 
 std::unique_ptr<Samples> array_samples(std::vector<std::pair<std::string, Tensor>> inputs,
                                        ArraySamplesOptions options) {
-  return std::make_unique<ArraySamples>(std::move(inputs), options);
+  return std::make_unique<ArraySamples>(std::move(inputs), std::move(options));
 }
 
 }  // namespace pleiad

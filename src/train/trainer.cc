@@ -88,6 +88,7 @@ Trainer::Impl::Impl(nn::Net& n, TrainOptions o, Session* session)
   net.control().set_deterministic(plan.deterministic);
   if (ranks() > 1 && synchronous()) net.control().set_parts(comm.get());
   net.prepare(local());
+  schedule_state = Tensor(DType::float64, {options.schedule_state});
   seed.values<std::int64_t>()[0] = static_cast<std::int64_t>(net.options().seed);
   ready = [this](std::size_t parameter) {
     if (idle()) net.parameters()[parameter].gradient.fill(0);
@@ -178,6 +179,15 @@ Trainer::Trainer(nn::Net& net, TrainOptions options, Session& session)
 Trainer::~Trainer() = default;
 
 double Trainer::step() { return impl_->train(); }
+void Trainer::set_schedule(nn::Schedule schedule) {
+  check(schedule);
+  impl_->options.schedule = std::move(schedule);
+}
+void Trainer::set_momentum(nn::Schedule momentum) {
+  check(momentum);
+  impl_->options.momentum = std::move(momentum);
+}
+Tensor Trainer::schedule_state() const { return impl_->schedule_state; }
 std::int64_t Trainer::current_step() const { return impl_->now(); }
 std::int64_t Trainer::current_place() const { return impl_->place.values<std::int64_t>()[0]; }
 std::int64_t Trainer::local_batch() const { return impl_->local(); }
@@ -224,6 +234,7 @@ Report Trainer::evaluate(Samples& samples, nn::Phase phase, std::int64_t batches
   } else {
     samples.expect(batch, in.share(), in.shares);
     samples.set_last(LastBatch::wrap);
+    in.net.control().weigh_samples(samples.weighted());
   }
   in.net.control().forget(phase == nn::Phase::train ? nn::Phase::test : phase);
   std::string not_finite;

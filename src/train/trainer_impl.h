@@ -27,6 +27,7 @@ struct Trainer::Impl {
   Tensor step{DType::int64, {1}};  // number of the next step; saved in checkpoints
   Tensor seed{DType::int64, {1}};
   Tensor place{DType::int64, {1}};  // index of the next batch's first sample in the run's sequence of samples
+  Tensor schedule_state;            // values of the caller's schedule; saved in checkpoints
   std::function<void(std::size_t)> ready;
   mutable std::vector<std::unique_ptr<ParameterPart>> carried_parts;  // this rank's rows of the layers' carried state
   std::string trained_on;                                             // identity of the samples of the current run

@@ -33,6 +33,7 @@ std::string first_difference(const std::string& a, const std::string& b) {
 
 std::vector<CheckpointTensor> Trainer::Impl::tensors(const std::vector<OptimizerState>& memory) const {
   std::vector<CheckpointTensor> all = {{"step", step}, {"seed", seed}, {"place", place}};
+  if (options.schedule_state > 0) all.push_back({"schedule", schedule_state});
   const std::vector<nn::Parameter>& parameters = net.parameters();
   for (const nn::Parameter& p : parameters) all.push_back({p.name, p.value, layout.part_of(p.name)});
   for (const auto& [name, tensor] : net.states()) all.push_back({name, tensor});

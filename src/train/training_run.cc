@@ -165,6 +165,7 @@ bool Trainer::run(Samples& train, Samples* validate, Samples* test, const TrainC
       if (!in.serves()) {
         static const std::string no_name;
         const Trace::Span span(in.trace.at(in.now()), Trace::Track::loader, "fill", no_name);
+        in.net.control().weigh_samples(train.weighted());
         train.fill(in.net, in.place.values<std::int64_t>()[0] + in.first(), in.local());
       }
       (void)in.train();

@@ -69,6 +69,15 @@ TEST(Schedule, FollowsItsFormula) {
   EXPECT_DOUBLE_EQ(rate_at(table, 10), 0.1);
   EXPECT_DOUBLE_EQ(rate_at(table, 500), 0.01);
   EXPECT_DOUBLE_EQ(rate_at({.type = "momentum", .base = 0.5, .final = 0.9, .freq = 12, .start = 2}, 7), 0.7);
+  EXPECT_DOUBLE_EQ(rate_at({.type = "cosine", .base = 1, .final = 0.2, .freq = 10}, 0), 1);
+  EXPECT_DOUBLE_EQ(rate_at({.type = "cosine", .base = 1, .final = 0.2, .freq = 10}, 5), 0.6);
+  EXPECT_DOUBLE_EQ(rate_at({.type = "cosine", .base = 1, .final = 0.2, .freq = 10}, 25), 0.2);
+  const Schedule warm{.type = "step", .base = 1, .gamma = 0.5, .freq = 10, .warmup = 4, .warmup_from = 0.2};
+  EXPECT_DOUBLE_EQ(rate_at(warm, 0), 0.2);
+  EXPECT_DOUBLE_EQ(rate_at(warm, 2), 0.6);
+  EXPECT_DOUBLE_EQ(rate_at(warm, 4), 1);
+  EXPECT_DOUBLE_EQ(rate_at(warm, 14), 0.5);
+  EXPECT_THROW(check({.type = "fixed", .warmup = -1}), InvalidArgument);
   EXPECT_THROW(check({.type = "steps"}), InvalidArgument);
   EXPECT_THROW(check({.type = "step", .freq = 0}), InvalidArgument);
   EXPECT_THROW(check({.type = "fixed_step", .steps = {1}, .rates = {}}), InvalidArgument);

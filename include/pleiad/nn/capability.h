@@ -110,6 +110,8 @@ class PLEIAD_API ScoringLayer {
   [[nodiscard]] virtual std::vector<std::string> scores() const = 0;
   /// Returns false for a metric, which has no gradient.
   [[nodiscard]] virtual bool has_loss() const { return true; }
+  /// Returns true for a loss that multiplies what each sample adds by Pass::weights.
+  [[nodiscard]] virtual bool takes_weights() const { return false; }
   /// Returns true for a loss that is a sum over the positions of its images, so that each tile computes a share of it.
   [[nodiscard]] virtual bool sums_places() const { return false; }
 

@@ -176,6 +176,11 @@ class PLEIAD_API NetControl {
   /// Declares that this net's batch is one shard of a larger batch; null: it is the whole batch. `parts` must outlive
   /// the passes of the net.
   void set_parts(BatchParts* parts);
+  /// Whether the losses multiply what each sample adds by sample_weights(). A loss that cannot is an InvalidArgument.
+  void weigh_samples(bool on);
+  /// Returns the tensor to write the factors of a batch into: (batch), of the net's element type. Prepared batches
+  /// start with 1.
+  [[nodiscard]] Tensor sample_weights() const;
   /// Declares that the net holds one sample only because this process has none of the batch (Pass::placeholder).
   void set_placeholder(bool on);
   /// Records in `trace` when the passes of each layer begin and end; null disables it.

@@ -81,6 +81,8 @@ struct Pass {
   std::uint32_t step = 0;
   std::int64_t first_sample = 0;  ///< position of this batch's first sample in the batch of all ranks
   BatchParts* parts = nullptr;    ///< null if this is the whole batch
+  /// The factor of each sample in what a loss adds to the gradient: (batch), of the net's element type. Empty: all 1.
+  Tensor weights = {};
   /// This rank has no sample of the batch. The one sample of the pass belongs to no batch: it counts in no sum over the
   /// batch, and the gradients are discarded.
   bool placeholder = false;

@@ -10,6 +10,7 @@ namespace {
 class Loss : public Layer, public ScoringLayer {
  public:
   [[nodiscard]] bool differentiable(std::size_t i) const override { return i == 0; }
+  [[nodiscard]] bool takes_weights() const override { return true; }
   [[nodiscard]] Shapes outputs(const Shapes& in) const override {
     expect_inputs(in, 2);
     if (in[0].rank() < 1 || in[0].count() == 0) {
@@ -25,6 +26,20 @@ class Loss : public Layer, public ScoringLayer {
       throw InvalidArgument(fmt::format("expected targets of shape {}; received {}", in[0].text(), in[1].text()));
     }
   }
+  /// Returns of(0, n), the loss of the batch summed over its n samples. If samples have weights, returns the sum of
+  /// weight * of(i, i + 1) over the samples.
+  template <class F>
+  static double weighted(const Pass& pass, F&& of) {
+    const std::int64_t count = pass.x[0].shape()[0];
+    if (pass.weights.empty()) return of(0, count);
+    double sum = 0;
+    for (std::int64_t i = 0; i < count; ++i) sum += pass.weights.at(i) * of(i, i + 1);
+    return sum;
+  }
+  /// Multiplies the gradient of each sample by its weight.
+  static void weigh(const Pass& pass) {
+    if (!pass.weights.empty()) kernel::weigh_rows(pass.dx[0], pass.weights);
+  }
   static double batch(const Pass& pass) { return static_cast<double>(pass.x[0].shape()[0]); }
 };
 
@@ -39,8 +54,19 @@ class SoftmaxLoss final : public Loss {
   [[nodiscard]] DType input_type(std::size_t i, DType net) const override { return i == 1 ? DType::int32 : net; }
   void forward(Pass& pass) override {
     double accuracy = 0;
-    const double loss =
+    double loss =
         kernel::softmax_loss(flat(pass, pass.x[0]), pass.x[1], flat(pass, pass.workspace[0]), options_.top_k, accuracy);
+    if (!pass.weights.empty()) {
+      const std::int64_t labels = pass.x[1].count() / pass.x[0].shape()[0];  // of a sample
+      const Tensor label = pass.x[1].reshaped({pass.x[1].count()});
+      loss = weighted(pass, [&](std::int64_t begin, std::int64_t end) {
+        double unused = 0;
+        const auto of = [&](const Tensor& t) { return kernel::rows_of(t, begin * labels, end * labels); };
+        return kernel::softmax_loss(of(flat(pass, pass.x[0])), of(label), of(flat(pass, pass.workspace[0])),
+                                    options_.top_k, unused);
+      });
+      loss /= batch(pass);
+    }
     pass.y[0].fill(loss * options_.scale);
     pass.y[1].fill(accuracy);
   }
@@ -49,6 +75,7 @@ class SoftmaxLoss final : public Loss {
     kernel::softmax_loss_backward(flat(pass, pass.workspace[0]), pass.x[1],
                                   options_.scale * pass.dy[0].at(0) / static_cast<double>(pass.x[1].count()),
                                   flat(pass, pass.dx[0]));
+    weigh(pass);
   }
 
  protected:
@@ -73,10 +100,16 @@ class SigmoidLoss final : public Loss {
   [[nodiscard]] std::string kind() const override { return "sigmoid_loss"; }
   [[nodiscard]] bool sums_places() const override { return true; }
   [[nodiscard]] std::vector<std::string> scores() const override { return {"loss"}; }
-  void forward(Pass& pass) override { pass.y[0].fill(kernel::sigmoid_loss(pass.x[0], pass.x[1]) / batch(pass)); }
+  void forward(Pass& pass) override {
+    const double sum = weighted(pass, [&](std::int64_t begin, std::int64_t end) {
+      return kernel::sigmoid_loss(kernel::rows_of(pass.x[0], begin, end), kernel::rows_of(pass.x[1], begin, end));
+    });
+    pass.y[0].fill(sum / batch(pass));
+  }
   void backward(Pass& pass) override {
     if (pass.dx[0].empty()) return;
     kernel::sigmoid_loss_backward(pass.x[0], pass.x[1], pass.dy[0].at(0) / batch(pass), pass.dx[0]);
+    weigh(pass);
   }
 };
 
@@ -87,12 +120,18 @@ class EuclideanLoss final : public Loss {
   [[nodiscard]] std::vector<std::string> scores() const override { return {"loss", "se"}; }
   void forward(Pass& pass) override {
     const double se = kernel::squared_distance(pass.x[0], pass.x[1]) / batch(pass);
-    pass.y[0].fill(se / 2);
+    const double of_loss =
+        pass.weights.empty() ? se : weighted(pass, [&](std::int64_t begin, std::int64_t end) {
+                                      return kernel::squared_distance(kernel::rows_of(pass.x[0], begin, end),
+                                                                      kernel::rows_of(pass.x[1], begin, end));
+                                    }) / batch(pass);
+    pass.y[0].fill(of_loss / 2);
     pass.y[1].fill(se);
   }
   void backward(Pass& pass) override {
     if (pass.dx[0].empty()) return;
     kernel::difference(pass.x[0], pass.x[1], pass.dy[0].at(0) / batch(pass), pass.dx[0]);
+    weigh(pass);
   }
 };
 
@@ -106,9 +145,16 @@ class SumLoss final : public Loss {
     expect_inputs(in, 1);
     return {{1}};
   }
-  void forward(Pass& pass) override { pass.y[0].fill(scale_ * kernel::sum_of(pass.x[0]) / batch(pass)); }
+  void forward(Pass& pass) override {
+    const double sum = weighted(pass, [&](std::int64_t begin, std::int64_t end) {
+      return kernel::sum_of(kernel::rows_of(pass.x[0], begin, end));
+    });
+    pass.y[0].fill(scale_ * sum / batch(pass));
+  }
   void backward(Pass& pass) override {
-    if (!pass.dx[0].empty()) pass.dx[0].fill(scale_ * pass.dy[0].at(0) / batch(pass));
+    if (pass.dx[0].empty()) return;
+    pass.dx[0].fill(scale_ * pass.dy[0].at(0) / batch(pass));
+    weigh(pass);
   }
 
  private:

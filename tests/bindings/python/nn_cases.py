@@ -144,7 +144,12 @@ def test_every_layer_of_the_engine_has_a_class():
     from pleiad import _nn
 
     assert sorted(layer.kind for layer in made) == sorted(_nn.layer_kinds())
-    schedules = [nn.schedules.fixed(1), nn.schedules.linear(1, 2, 3), nn.schedules.exponential(1, 2)]
+    schedules = [
+        nn.schedules.cosine(1, 9),
+        nn.schedules.fixed(1),
+        nn.schedules.linear(1, 2, 3),
+        nn.schedules.exponential(1, 2),
+    ]
     schedules += [nn.schedules.inverse(1, 2, 3), nn.schedules.inverse_t(1, 2), nn.schedules.step(1, 0.5, 2)]
     schedules += [nn.schedules.fixed_step([0, 5], [1, 2]), nn.schedules.epochs(1, 0.5, 2), nn.schedules.momentum(0.5, 0.9, 1, 5)]  # fmt: skip
     assert sorted(s.type for s in schedules) == sorted(_nn.schedule_names())

@@ -24,6 +24,12 @@ def test_epochs(python_job, world, tmp_path):
     check_cases(python_job, "nn_epochs_cases.py", world, env={"FOLDER": str(tmp_path)})
 
 
+@pytest.mark.parametrize("world", ["alone", 2, pytest.param(4, marks=pytest.mark.full)])
+@pytest.mark.parametrize("script", ["nn_rules_cases.py", "nn_inputs_cases.py", "nn_own_cases.py"])
+def test_rules_inputs_and_own_layers(python_job, script, world, tmp_path):
+    check_cases(python_job, script, world, env={"FOLDER": str(tmp_path)})
+
+
 def test_whole_nets_have_the_losses_of_pytorch(python_job):
     check_cases(python_job, "nn_torch_cases.py", "alone")
 

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from pleiad.nn import init, plot, schedules
 from pleiad.nn.callbacks import Callback, CsvLog, EarlyStopping
+from pleiad.nn.choices import Plan
 from pleiad.nn.data import Dataset
 from pleiad.nn.engine import _nn
 from pleiad.nn.extras import (
@@ -31,6 +32,8 @@ from pleiad.nn.extras import (
 )
 from pleiad.nn.graph import Value
 from pleiad.nn.history import History, Record
+from pleiad.nn.indexed import Indexed
+from pleiad.nn.keep_best import KeepBest
 from pleiad.nn.layers import (
     LRN,
     Activation,
@@ -56,7 +59,8 @@ from pleiad.nn.local import (
     LocalConvolution,
 )
 from pleiad.nn.net import Net, load_net
-from pleiad.nn.optimizers import SGD, AdaDelta, AdaGrad, Adam, AdaMax, RMSProp
+from pleiad.nn.optimizers import SGD, AdaDelta, AdaGrad, Adam, AdaMax, AdamW, RMSProp
+from pleiad.nn.own import OwnLayer, OwnLoss, OwnMetric, OwnParam
 from pleiad.nn.params import Init, Param
 from pleiad.nn.progress import Progress
 from pleiad.nn.recurrent import (
@@ -69,6 +73,7 @@ from pleiad.nn.recurrent import (
     RNNLabel,
     Text,
 )
+from pleiad.nn.schedules import Schedule
 from pleiad.nn.sequential import Sequential
 from pleiad.nn.stacks import (
     RBM,
@@ -77,10 +82,9 @@ from pleiad.nn.stacks import (
     SparseStage,
 )
 from pleiad.nn.stores import Store, StoreSamples, open_dataset, open_store, read_mean, write_store
+from pleiad.nn.stream import Stream
 from pleiad.nn.tensorboard import EventLog, TensorBoard
 from pleiad.nn.trainer import Trainer
-
-Schedule = _nn.Schedule
 
 
 def explain(
@@ -88,7 +92,7 @@ def explain(
     *,
     ranks: int = 2,
     batch: int = 64,
-    plan: str = "data",
+    plan: Plan = "data",
     split: Sequence[str] = (),
     grid: str = "auto",
     deterministic: bool = False,
@@ -115,6 +119,7 @@ __all__ = [
     "AdaGrad",
     "AdaMax",
     "Adam",
+    "AdamW",
     "Argsort",
     "BatchNorm",
     "Branch",
@@ -138,7 +143,9 @@ __all__ = [
     "GRU",
     "History",
     "ImagePreprocess",
+    "Indexed",
     "Init",
+    "KeepBest",
     "LRN",
     "LSTM",
     "Layer",
@@ -147,6 +154,10 @@ __all__ = [
     "Loss",
     "Net",
     "OneHot",
+    "OwnLayer",
+    "OwnLoss",
+    "OwnMetric",
+    "OwnParam",
     "Param",
     "Pooling",
     "Progress",
@@ -168,6 +179,7 @@ __all__ = [
     "Split",
     "Store",
     "StoreSamples",
+    "Stream",
     "Sum",
     "SumLoss",
     "TensorBoard",

@@ -3,20 +3,24 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy
 from numpy.typing import NDArray
 
 from pleiad.errors import InvalidArgument, StateError
+from pleiad.nn import copying
+from pleiad.nn.choices import Layout, Phase
 from pleiad.nn.drawing import draw
 from pleiad.nn.engine import _nn
+from pleiad.nn.forms import host_array
 from pleiad.nn.graph import Arrays, Placed, Value
 from pleiad.nn.layers import Layer, Loss
+from pleiad.nn.own import OwnLayer, add_own
 from pleiad.nn.weights import array_of, checked_layout
 from pleiad.options import dtype_name
 
-PHASES = ("train", "validate", "test")
+PHASES: tuple[Phase, ...] = ("train", "validate", "test")
 
 
 class Net:
@@ -38,8 +42,8 @@ class Net:
         self._core = _nn.Net(name, dtype_name(dtype), seed)
         self._inputs: dict[str, str] = {}
         self._layers: dict[str, Placed] = {}
+        self._own: dict[str, OwnLayer] = {}  # the layers written in Python
         self._last: str | None = None
-        self._loss: str | None = None
 
     # Building.
 
@@ -54,14 +58,14 @@ class Net:
 
     def add(
         self,
-        layer: Layer,
+        layer: "Layer | OwnLayer",
         *inputs: "Value | str",
         name: "str | None" = None,
-        phases: Sequence[str] = PHASES,
+        phases: Sequence[Phase] = PHASES,
     ) -> Value:
         """Adds a layer on top of `inputs`, by default on top of the layer that was added last. `phases` are those in which
         the layer runs. An error names the layer, what was expected and what was received."""
-        if not isinstance(layer, Layer):
+        if not isinstance(layer, Layer | OwnLayer):
             raise InvalidArgument(f"[Net.add] expected a layer of pleiad.nn; received {type(layer).__name__}")
         name = name or layer.name or self._free_name(layer.kind)
         if not inputs:
@@ -74,6 +78,10 @@ class Net:
         names = tuple(value.name if isinstance(value, Value) else value for value in inputs)
         if not phases:
             raise InvalidArgument(f'layer "{name}": phases: expected one or more of {", ".join(PHASES)}; received none')
+        if isinstance(layer, OwnLayer):
+            value = add_own(self, name, layer, *names, options=layer.options(), phases=phases)
+            self._own[name] = layer
+            return value
         self._core.add(name, layer.kind, list(layer.options.items()), list(names), list(phases))
         self._layers[name] = Placed(layer.kind, names, isinstance(layer, Loss) or _is_loss(layer.kind))
         self._last = name
@@ -84,21 +92,6 @@ class Net:
         while f"{kind}{number}" in self._layers or f"{kind}{number}" in self._inputs:
             number += 1
         return f"{kind}{number}"
-
-    @classmethod
-    def _of(cls, core: "_nn.Net") -> "Net":
-        """Wraps a net that C++ created."""
-        net = cls.__new__(cls)
-        words = json.loads(core.text())
-        net._core = core
-        net._inputs = {each["name"]: each["dtype"] for each in words["inputs"]}
-        net._layers = {
-            each["name"]: Placed(each["kind"], tuple(each["inputs"]), _is_loss(each["kind"]))
-            for each in words["layers"]
-        }
-        net._last = words["layers"][-1]["name"] if words["layers"] else None
-        net._loss = None
-        return net
 
     def fix(self, *parameters: str, fixed: bool = True) -> None:
         """Excludes parameters from training, by name ("layer/weight") or by layer ("layer"). fixed=False trains them again.
@@ -120,7 +113,7 @@ class Net:
         """The names of the parameters that are not trained."""
         return [name for name in self.parameters if self._core.fixed(name)]
 
-    def forget(self, phase: str = "train") -> None:
+    def forget(self, phase: Phase = "train") -> None:
         """Resets the state that recurrent layers carry from batch to batch to zero."""
         self._core.forget(phase)
 
@@ -211,7 +204,7 @@ class Net:
     # Passes.
 
     def forward(
-        self, inputs: "Mapping[str, Any] | None" = None, *, phase: str = "test", step: int = 0, **more: Any
+        self, inputs: "Mapping[str, Any] | None" = None, *, phase: Phase = "test", step: int = 0, **more: Any
     ) -> dict[str, float]:
         """Makes one forward pass over arrays by input name, and returns the loss and metrics. Labels may be omitted; the losses
         then use zeros. `step` selects the random numbers of layers such as dropout.
@@ -226,6 +219,7 @@ class Net:
         [[6.0, 6.0]]
         """
         self.set_inputs({**(inputs or {}), **more})
+        self._core.weigh_samples(False)
         self._core.forward(phase, step, 0)
         return self.metrics()
 
@@ -253,18 +247,22 @@ class Net:
             raise InvalidArgument(f"expected arrays for the inputs {', '.join(missing)}; received {', '.join(arrays)}")
         self._core.prepare(next(iter(rows.values())))
         for name, array in arrays.items():
-            held = self._core.input_array(name)
-            tile = self._core.input_tile(name)
-            if tile is not None and array.shape != held.shape:  # this rank holds one tile of each image
-                array = array[:, tile[0] : tile[1], tile[2] : tile[3]]
-            held[...] = array
+            self.write_input(name, array)
+
+    def write_input(self, name: str, array: NDArray[Any]) -> None:
+        """Copies a batch of the prepared size into an input."""
+        held = self._core.input_array(name)
+        tile = self._core.input_tile(name)
+        if tile is not None and array.shape != held.shape:  # this rank holds one tile of each image
+            array = array[:, tile[0] : tile[1], tile[2] : tile[3]]
+        held[...] = array
 
     def as_input(self, name: str, array: Any) -> NDArray[Any]:
         """Converts `array` to the element type and shape (samples, *shape) of an input, contiguous. Returns the same array
         if it already fits. Refuses floating-point labels."""
         if name not in self._inputs:
             raise InvalidArgument(f'net "{self.name}" has no input "{name}"; its inputs: {", ".join(self._inputs)}')
-        given = numpy.asarray(array)
+        given = host_array(array)
         wanted = numpy.dtype(self._inputs[name])
         if given.dtype.kind not in "iufb" or (wanted.kind == "i" and given.dtype.kind == "f"):
             raise InvalidArgument(f'input "{name}": expected {wanted}; received {given.dtype}')
@@ -285,7 +283,7 @@ class Net:
 
     # Saving.
 
-    def state_dict(self, *, layout: str = "pleiad") -> dict[str, NDArray[Any]]:
+    def state_dict(self, *, layout: Layout = "pleiad") -> dict[str, NDArray[Any]]:
         """Returns a copy of all parameters and states by name. layout="torch" uses the names and order of PyTorch modules
         ("conv1.weight" as (filters, channels, height, width)), for layers that PyTorch also has."""
         if checked_layout(layout) == "torch":
@@ -293,7 +291,11 @@ class Net:
         return {name: array.copy() for name, array in {**self.parameters, **self.states}.items()}
 
     def load_state_dict(
-        self, state: Mapping[str, Any], *, layout: str = "auto", modules: "Mapping[str, str] | None" = None
+        self,
+        state: Mapping[str, Any],
+        *,
+        layout: "Layout | Literal['auto']" = "auto",
+        modules: "Mapping[str, str] | None" = None,
     ) -> None:
         """Loads a dict from `state_dict`, or the state dict of a PyTorch module, of NumPy arrays or torch tensors. Checks all
         arrays before it copies any. layout="auto" is "pleiad" if the names are those of this net. `modules` maps layers to
@@ -316,7 +318,7 @@ class Net:
         for name, array in own.items():
             array[...] = arrays[name]
 
-    def save_file(self, path: "str | Path", *, layout: str = "torch") -> None:
+    def save_file(self, path: "str | Path", *, layout: Layout = "torch") -> None:
         """Writes parameters and states to a safetensors file, completely or not at all."""
         self._core.export_file(str(path), layout)
 
@@ -331,17 +333,18 @@ class Net:
     @classmethod
     def from_text(cls, text: str) -> "Net":
         """Creates a net from the JSON that `text` returns."""
-        return cls._around(_nn.net_from_text(text, "net"))
+        return cls._of(_nn.net_from_text(text, "net"))
 
     @classmethod
-    def _around(cls, core: Any) -> "Net":
+    def _of(cls, core: "_nn.Net") -> "Net":
+        """Wraps a net that C++ created."""
         net = cls.__new__(cls)
-        known = json.loads(core.text())
-        net._core, net._loss = core, None
-        net._inputs = {one["name"]: one["dtype"] for one in known["inputs"]}
+        words = json.loads(core.text())
+        net._core, net._own = core, {}
+        net._inputs = {each["name"]: each["dtype"] for each in words["inputs"]}
         net._layers = {
-            one["name"]: Placed(one["kind"], tuple(one["inputs"]), one["kind"].endswith("_loss"))
-            for one in known["layers"]
+            each["name"]: Placed(each["kind"], tuple(each["inputs"]), _is_loss(each["kind"]))
+            for each in words["layers"]
         }
         net._last = next(reversed([*net._inputs, *net._layers]), None)
         return net
@@ -364,6 +367,12 @@ class Net:
         """Draws the graph to a file whose suffix selects the format (svg, png, pdf). Needs Graphviz, except for .dot and .gv."""
         return draw(self.dot(), Path(path))
 
+    def __getstate__(self) -> dict[str, Any]:
+        return copying.state_of(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        copying.restore(self, state)
+
     def __repr__(self) -> str:
         return f'<pleiad.nn.Net "{self.name}": {len(self._layers)} layers, {self.count_parameters():,} parameters>'
 
@@ -374,7 +383,7 @@ def _is_loss(kind: str) -> bool:
 
 def load_net(folder: "str | Path") -> Net:
     """Loads a net and its values from a checkpoint folder."""
-    return Net._around(_nn.load_net(str(folder)))
+    return Net._of(_nn.load_net(str(folder)))
 
 
 def _hint(got: tuple[int, ...], wanted: tuple[int, ...]) -> str:

@@ -31,6 +31,20 @@ def Adam(
     return Updater("adam", learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon, **more)
 
 
+def AdamW(
+    learning_rate: float = 0.001,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+    weight_decay: float = 0.01,
+    **more: Any,
+) -> Updater:
+    """Adam with decoupled weight decay (Loshchilov and Hutter): each step multiplies the parameters by
+    1 - learning_rate * weight_decay, apart from the gradient."""
+    fields = {"beta1": beta1, "beta2": beta2, "epsilon": epsilon, "weight_decay": weight_decay}
+    return Updater("adamw", learning_rate=learning_rate, **fields, **more)
+
+
 def AdaGrad(learning_rate: float = 0.01, epsilon: float = 1e-10, **more: Any) -> Updater:
     """AdaGrad (Duchi et al.)."""
     return Updater("adagrad", learning_rate=learning_rate, epsilon=epsilon, **more)

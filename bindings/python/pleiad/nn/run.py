@@ -2,30 +2,20 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pleiad.errors import InvalidArgument
 from pleiad.nn.callbacks import Callback
+from pleiad.nn.evaluation import evaluate
+from pleiad.nn.extent import Extent
+from pleiad.nn.feeds import SampleFeed, StreamFeed
 from pleiad.nn.history import History, Record
 
 if TYPE_CHECKING:
-    from pleiad.nn.data import Dataset
-    from pleiad.nn.stores import StoreSamples
+    from pleiad.nn.data import Source
     from pleiad.nn.trainer import Trainer
 
 TICK = 0.1  # seconds between checks for progress output and Ctrl-C
-
-
-@dataclass
-class Extent:
-    """The epochs of a run."""
-
-    first: int  # number of the first epoch, from 1
-    last: int  # number of the last epoch
-    done: int  # steps of the first epoch that a loaded checkpoint has already made
-    steps: int  # steps of an epoch
-    incomplete: bool  # whether each pass over the samples ends with an incomplete batch
-    log_every: int  # steps between records of training
 
 
 class Run:
@@ -34,12 +24,12 @@ class Run:
     def __init__(
         self,
         trainer: "Trainer",
-        data: "Dataset | StoreSamples",
-        checks: "Dataset | StoreSamples | None",
+        feed: "SampleFeed | StreamFeed",
+        checks: "Source | None",
         extent: Extent,
         listeners: list[Callback],
     ) -> None:
-        self.trainer, self.data, self.checks = trainer, data, checks
+        self.trainer, self.feed, self.checks = trainer, feed, checks
         self.extent, self.listeners = extent, listeners
         self.history = History()
         wants_steps = any(type(each).on_step is not Callback.on_step for each in listeners)
@@ -54,8 +44,9 @@ class Run:
     def go(self) -> None:
         """Runs the epochs."""
         extent, trainer = self.extent, self.trainer
-        self._tell("on_begin", extent.last, extent.steps)
+        self._tell("on_begin", extent.last, extent.steps or 0)
         done = extent.done
+        self.feed.skip(done)
         trainer._epochs = extent.first - 1
         try:
             for epoch in range(extent.first, extent.last + 1):
@@ -75,34 +66,44 @@ class Run:
 
     def _epoch(self, epoch: int, done: int) -> bool:
         t, steps, log_every = self.trainer, self.extent.steps, self.extent.log_every
-        while done < steps:
-            most = min(log_every - done % log_every, steps - done)
-            if t._every is not None:
-                most = min(most, t._every - t.step_number % t._every)
-            made, stop = self._piece(most)
+        while steps is None or done < steps:
+            made, stop = self._piece(self._most(done))
             done += made
             if t._every is not None and made and t.step_number % t._every == 0:
                 self._save()
             self._tell("on_progress", epoch, done, self._means())
-            if made and (done % log_every == 0 or done == steps):
+            ended = self.feed.ended  # the end of a pass over a stream
+            if ended and done == 0:
+                raise InvalidArgument("x: expected at least one batch; received none")
+            if (made and (done == steps or (log_every and done % log_every == 0))) or (ended and self.weight > 0):
                 self._record(epoch, "train", self._means(), self.samples)
                 self.sums, self.weight, self.samples = {}, 0, 0
                 stop = self._agreed() or stop
             if stop:
                 return False
+            if ended:
+                break
         if self.checks is not None:
-            self._record(epoch, "validate", t._evaluate(self.checks, "validate"), len(self.checks))
+            self._record(epoch, "validate", *evaluate(t, self.checks, "validate"))
         self._tell("on_epoch", epoch)
         if t._saves and t._every is None:
             self._save()
         return not self._agreed()
 
+    def _most(self, done: int) -> int:
+        """Returns the number of steps until the next record, checkpoint or end of the epoch."""
+        t, extent = self.trainer, self.extent
+        most = t._chunk if extent.steps is None else extent.steps - done
+        if extent.log_every is not None:
+            most = min(most, extent.log_every - done % extent.log_every)
+        return most if t._every is None else min(most, t._every - t.step_number % t._every)
+
     def _piece(self, most: int) -> tuple[int, bool]:
         """Makes some steps, the same number on all ranks. Returns their number and whether any rank wants to stop."""
         t = self.trainer
         start = time.perf_counter()
-        wanted = 1 if self.every_step else min(t._chunk, most)
-        done, seen, pairs = t._core.train(self.data._core, wanted, self.extent.incomplete)
+        wanted = t._rates.set_for(1 if self.every_step else min(t._chunk, most))
+        done, seen, pairs = self.feed.train(wanted)
         sums = dict(pairs)
         if self.every_step and done:
             self._tell("on_step", t.step_number, {name: value / max(seen, 1) for name, value in sums.items()})

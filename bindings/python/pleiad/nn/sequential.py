@@ -5,13 +5,14 @@ from typing import Any
 
 from pleiad.nn.layers import Layer, Loss
 from pleiad.nn.net import Net
+from pleiad.nn.own import OwnLayer, OwnLoss
 
 
 def Sequential(
-    layers: Sequence[Layer],
+    layers: Sequence[Layer | OwnLayer],
     *,
     input: Sequence[int],
-    loss: "Loss | None" = None,
+    loss: "Loss | OwnLoss | None" = None,
     name: str = "net",
     dtype: Any = "float32",
     seed: int = 1,
@@ -28,7 +29,7 @@ def Sequential(
     for layer in layers:
         value = net.add(layer, value)
     if loss is not None:
-        softmax = loss.kind == "softmax_loss"
-        target = net.input((), "label", "int32") if softmax else net.input(value.shape, "target")
+        labels = loss.kind == "softmax_loss" or getattr(loss, "target", None) == "label"
+        target = net.input((), "label", "int32") if labels else net.input(value.shape, "target")
         net.add(loss, value, target, name=loss.name or "loss")
     return net

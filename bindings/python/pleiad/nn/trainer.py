@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy
 from numpy.typing import NDArray
@@ -10,15 +10,22 @@ from numpy.typing import NDArray
 from pleiad import sessions
 from pleiad.errors import InvalidArgument, StateError
 from pleiad.nn.callbacks import Call, Callback
+from pleiad.nn.choices import Clock, Exchange, Phase, Plan, ProgressMode
 from pleiad.nn.ctrl_c import CtrlC
-from pleiad.nn.data import Dataset, dataset, named
+from pleiad.nn.data import dataset, named
 from pleiad.nn.engine import _nn
+from pleiad.nn.evaluation import evaluate
+from pleiad.nn.extent import expect_readable, extent_of, length_of
+from pleiad.nn.feeds import SampleFeed, StreamFeed
+from pleiad.nn.forms import Weights
 from pleiad.nn.history import History, Record
 from pleiad.nn.net import Net
 from pleiad.nn.progress import Progress
-from pleiad.nn.run import Extent, Run, common_options
+from pleiad.nn.rates import Rates
+from pleiad.nn.run import Run, common_options
 from pleiad.nn.same import expect_same
-from pleiad.nn.stores import StoreSamples
+from pleiad.nn.schedules import Plateau, ScheduleLike
+from pleiad.nn.stream import Stream
 from pleiad.options import Updater, updater_options
 from pleiad.representation import constructor_text
 from pleiad.worlds import launched_processes
@@ -31,7 +38,9 @@ class Trainer:
         net: the net to train.
         optimizer: `nn.SGD(...)`, `nn.Adam(...)` and so on, the name of an update rule, or a `pleiad.Updater`.
         batch: batch size of all ranks together.
-        schedule, momentum: schedules from `nn.schedules`, which override the optimizer's learning rate and momentum.
+        schedule, momentum: schedules from `nn.schedules`, or functions of the step, which override the optimizer's learning
+            rate and momentum.
+        clip_norm: above 0, gradients are scaled so that their L2 norm over all parameters is at most this.
         exchange: how gradients are exchanged: "all_reduce", "tables", "none", or "auto", which uses all_reduce if there are
             several ranks.
         clock: clock of the tables, "sync" or "async", for exchange="tables".
@@ -68,13 +77,14 @@ class Trainer:
         optimizer: "str | Mapping[str, Any] | Updater" = "sgd",
         *,
         batch: int = 64,
-        schedule: "_nn.Schedule | None" = None,
-        momentum: "_nn.Schedule | None" = None,
-        exchange: str = "auto",
-        clock: str = "sync",
+        schedule: ScheduleLike = None,
+        momentum: ScheduleLike = None,
+        clip_norm: float = 0,
+        exchange: Exchange = "auto",
+        clock: Clock = "sync",
         fuse: bool = True,
         check_finite: bool = True,
-        plan: str = "data",
+        plan: Plan = "data",
         split: Sequence[str] = (),
         grid: str = "auto",
         deterministic: bool = False,
@@ -97,12 +107,13 @@ class Trainer:
                 f"checkpoint {checkpoint!r}"
             )
         folder = "" if checkpoint is None else os.fspath(checkpoint)
+        self._rates = Rates(schedule, momentum)
         self._core = _nn.Trainer(
             net._core,
             batch,
             rule,
-            schedule,
-            momentum,
+            self._rates.core_of(schedule),
+            self._rates.core_of(momentum),
             exchange,
             clock,
             fuse,
@@ -113,6 +124,8 @@ class Trainer:
             deterministic,
             folder,
             keep,
+            clip_norm,
+            self._rates.state_size,
             core,
         )
         if self._session is None and exchange != "none" and (count := launched_processes()) > 1:
@@ -120,6 +133,8 @@ class Trainer:
                 f"[Trainer] the launcher started {count} processes but there is no session, so each would train a net of its "
                 f'own; call pleiad.init() first, or pass exchange="none" to train separate nets'
             )
+        self._rates.start(self)
+        self._base_rate = float(rule.get("updater.learning_rate", 0.01))
         self._saves = checkpoint is not None
         self._every = checkpoint_every
         self._alike = deterministic  # all ranks have bit-identical metrics
@@ -138,6 +153,11 @@ class Trainer:
         return self._core.current_step
 
     @property
+    def learning_rate(self) -> float:
+        """The learning rate of the next step, before the factors of single parameters."""
+        return self._rates.rate_at(self.step_number, self._base_rate)
+
+    @property
     def local_batch(self) -> int:
         """The number of samples of a batch that this rank processes."""
         return self._core.local_batch
@@ -152,7 +172,7 @@ class Trainer:
 
     # Single steps.
 
-    def step(self, x: Any = None, y: Any = None) -> dict[str, float]:
+    def step(self, x: Any = None, y: Any = None, *, sample_weight: Any = None) -> dict[str, float]:
         """Makes one step on this rank's part of a batch, or on the current contents of the net's inputs. Returns this rank's
         metrics before the update."""
         if x is not None:
@@ -168,6 +188,11 @@ class Trainer:
                     f"[Trainer.step] expected {self.local_batch} samples on each rank; received {rows}"
                 )
             self.net.set_inputs(arrays)
+            weights = Weights(self.net, None).of(arrays, sample_weight)
+            self.net._core.weigh_samples(weights is not None)
+            if weights is not None:
+                self.net._core.sample_weights()[...] = weights
+        self._rates.set_for(1, together=False)
         self._core.step()
         return self.net.metrics()
 
@@ -182,24 +207,30 @@ class Trainer:
         validation: Any = None,
         steps_per_epoch: "int | None" = None,
         drop_last: bool = False,
+        sample_weight: Any = None,
+        class_weight: "Mapping[int, float] | None" = None,
         log_every: "int | None" = None,
         shuffle: bool = True,
         seed: int = 1,
         callbacks: "Iterable[Callback | Callable[[Record], Any]]" = (),
-        progress: "bool | str" = "auto",
+        progress: "bool | ProgressMode" = "auto",
     ) -> History:
         """Trains for `epochs` more epochs and returns their history; `self.history` has that of all calls. After `resume`, the
         epochs of the checkpoint count as done.
 
         Args:
-            x: an array, a tuple of arrays in the order of the inputs, a dict by input, a `Dataset` or `StoreSamples`. Every
-                rank passes the whole dataset and trains on its shard.
+            x: an array, a tuple of arrays in the order of the inputs, a dict by input, a `Dataset` or `StoreSamples`; a dataset
+                of PyTorch or Hugging Face (`nn.Indexed`); a generator, a DataLoader or a function that returns an iterator
+                (`nn.Stream`). Every rank passes the whole dataset and trains on its shard.
             y: likewise, for the inputs of the losses.
             epochs: number of epochs.
-            validation: (x, y), a dict or a Dataset, evaluated after each epoch.
+            validation: (x, y), (x, y, sample_weight), or anything else that `x` may be, evaluated after each epoch.
             steps_per_epoch: by default as many as it takes to see every sample once.
             drop_last: if True, all batches are complete: the samples that are left at the end of an epoch are not trained
                 in it, and the next epoch begins with them. If False, they form a smaller last batch.
+            sample_weight: a factor for each sample in the loss, an array (samples,). The loss of a batch is the sum of the
+                weighted losses divided by the number of samples.
+            class_weight: factors by label, such as {0: 1, 1: 5}; labels that are missing have the factor 1.
             log_every: number of steps between records of training; by default one record per epoch.
             shuffle: use a different order in each epoch.
             seed: seed of the order.
@@ -208,17 +239,18 @@ class Trainer:
 
         Ctrl-C ends the run on all ranks after the current step and then raises KeyboardInterrupt.
         """
-        data = dataset(self.net, x, y, shuffle=shuffle, seed=seed)
+        data = dataset(self.net, x, y, sample_weight, shuffle=shuffle, seed=seed, class_weight=class_weight)
         checks = None
         if validation is not None:
             given = validation if isinstance(validation, tuple) else (validation,)
             checks = dataset(self.net, *given, shuffle=False, seed=seed)
+        expect_readable(epochs, x=None if steps_per_epoch else data, validation=checks)
         if epochs < 0 or any(each is not None and each < 1 for each in (steps_per_epoch, log_every)):
             raise InvalidArgument(
                 f"[Trainer.fit] expected epochs >= 0, steps_per_epoch >= 1 and log_every >= 1; received {epochs}, "
                 f"{steps_per_epoch}, {log_every}"
             )
-        extent = self._extent(data, epochs, steps_per_epoch, drop_last, log_every)
+        extent = extent_of(self, data, epochs, steps_per_epoch, drop_last, log_every)
         listeners = self._listeners(callbacks, progress)
         for each in listeners:
             each.check(validates=checks is not None)
@@ -227,15 +259,20 @@ class Trainer:
             steps_per_epoch=extent.steps,
             drop_last=drop_last,
             log_every=extent.log_every,
-            validation=None if checks is None else len(checks),
+            validation=None if checks is None else length_of(checks),
             checkpoint_every=self._every,
             epochs_done=extent.first - 1,
             **common_options(listeners),
         )
-        run = Run(self, data, checks, extent, listeners)
-        self._core.train_on(data._core, extent.incomplete)
-        if not self._resumed and extent.incomplete and steps_per_epoch is None:
-            self._core.begin_pass(data._core)
+        feed: SampleFeed | StreamFeed
+        if isinstance(data, Stream):
+            feed = StreamFeed(self, data, extent.incomplete, endless=steps_per_epoch is not None)
+        else:
+            feed = SampleFeed(self, data, extent.incomplete)
+            self._core.train_on(data._core, extent.incomplete)
+            if not self._resumed and extent.incomplete and steps_per_epoch is None:
+                self._core.begin_pass(data._core)
+        run = Run(self, feed, checks, extent, listeners)
         self._resumed = False
         with self._ctrl_c.watching():
             run.go()
@@ -243,13 +280,21 @@ class Trainer:
             raise KeyboardInterrupt
         return run.history
 
-    def evaluate(self, x: Any, y: Any = None, *, phase: str = "test") -> dict[str, float]:
-        """Returns the loss and metrics, averaged over all samples. With several ranks each evaluates its shard. If the plan
-        splits layers, an incomplete last batch is ignored. A loss that is not finite raises StateError on every rank, unless
-        check_finite is False."""
-        return self._evaluate(dataset(self.net, x, y, shuffle=False, seed=1), phase)
+    def evaluate(self, x: Any, y: Any = None, *, sample_weight: Any = None, phase: Phase = "test") -> dict[str, float]:
+        """Returns the loss and metrics, averaged over all samples. `x`, `y` and `sample_weight` are those of `fit`. With several
+        ranks each evaluates its shard. If the plan splits layers, an incomplete last batch is ignored. A loss that is not
+        finite raises StateError on every rank, unless check_finite is False."""
+        return evaluate(self, dataset(self.net, x, y, sample_weight, shuffle=False, seed=1), phase)[0]
 
-    def predict(self, x: Any, outputs: "str | Sequence[str] | None" = None, *, phase: str = "test") -> Any:
+    @overload
+    def predict(self, x: Any, outputs: str, *, phase: Phase = "test") -> NDArray[Any]: ...
+    @overload
+    def predict(
+        self, x: Any, outputs: "list[str] | tuple[str, ...]", *, phase: Phase = "test"
+    ) -> dict[str, NDArray[Any]]: ...
+    @overload
+    def predict(self, x: Any, outputs: None = None, *, phase: Phase = "test") -> Any: ...
+    def predict(self, x: Any, outputs: "str | Sequence[str] | None" = None, *, phase: Phase = "test") -> Any:
         """Returns the outputs of a layer for every sample: of the layer that the loss compares, or of those that `outputs`
         names (a dict if it is a list). Runs on this rank alone, unless the plan splits layers or images; then it is
         collective."""
@@ -299,40 +344,19 @@ class Trainer:
 
     # Implementation.
 
-    def _extent(
-        self,
-        data: "Dataset | StoreSamples",
-        epochs: int,
-        steps_per_epoch: "int | None",
-        drop_last: bool,
-        log_every: "int | None",
-    ) -> Extent:
-        """Returns the epochs of a run. Raises an InvalidArgument if its last batch cannot be trained."""
-        count = len(data)
-        incomplete = not drop_last and data._core.allows_incomplete
-        if incomplete and count % self.batch:
-            self._core.check_batch(count % self.batch)
-        steps = steps_per_epoch or (-(-count // self.batch) if incomplete else max(1, count // self.batch))
-        before, done = self._epochs, 0
-        if self._resumed:
-            before, done = divmod(self.step_number, steps)
-            if incomplete and steps_per_epoch is None:
-                before, within = divmod(self._core.current_place, count)
-                done = -(-within // self.batch)
-        last = epochs if self._resumed else before + epochs
-        return Extent(before + 1, last, done, steps, incomplete, log_every or steps)
-
     def _expect_same_fit(self, **asked: Any) -> None:
         """Raises an InvalidArgument on all ranks if their calls of fit differ. Collective."""
         if self._session is not None and self._core.ranks > 1:
             expect_same(self._session, "fit", **asked)
 
-    def _listeners(self, callbacks: Iterable[Any], progress: "bool | str") -> list[Callback]:
-        mode = progress if isinstance(progress, str) else "auto" if progress else "off"
-        all_of_them = [each if isinstance(each, Callback) else Call(each) for each in callbacks]
+    def _listeners(self, callbacks: Iterable[Any], progress: "bool | ProgressMode") -> list[Callback]:
+        mode: ProgressMode = progress if isinstance(progress, str) else "auto" if progress else "off"
+        all_of_them: list[Callback] = [each if isinstance(each, Callback) else Call(each) for each in callbacks]
         shown = Progress(mode)
         if mode != "off" and self.rank == 0:
             all_of_them.insert(0, shown)
+        if isinstance(self._rates.schedule, Plateau):
+            all_of_them.append(self._rates)
         for each in all_of_them:
             each.trainer = self
         return all_of_them
@@ -344,16 +368,3 @@ class Trainer:
         array = numpy.array(numbers, numpy.float64)
         self._session.all_reduce(array)
         return [float(number) for number in array]
-
-    def _evaluate(self, data: "Dataset | StoreSamples", phase: str) -> dict[str, float]:
-        rank, ranks, count = self._core.share, self._core.shares, len(data)
-        if ranks < self._core.ranks and count % ranks:  # the ranks of a group that splits images must stay in step
-            rank, ranks = 0, 1
-        elif self._together and ranks == self._core.ranks:
-            return dict(self._core.evaluate_together(data._core, phase))
-        first, end = count * rank // ranks, count * (rank + 1) // ranks
-        # A rank without samples evaluates one with weight 0, to learn the names of the metrics.
-        sums = dict(self._core.evaluate(data._core, phase, first if end > first else 0, max(end - first, 1)))
-        weight = 1 if end > first else 0
-        total = [each * ranks / self._core.ranks for each in self._sum([value * weight for value in sums.values()])]
-        return {name: value / count for name, value in zip(sums, total, strict=True)}

@@ -63,10 +63,15 @@ void bind_building(nb::class_<Net>& c) {
       .def(
           "add_own",
           [](Net& net, const std::string& name, const nb::object& layer, const nn::LayerFields& fields,
-             const std::vector<std::string>& inputs) { net.add(name, own_layer(layer, fields), {.inputs = inputs}); },
-          nb::arg("name"), nb::arg("layer"), nb::arg("fields"), nb::arg("inputs"),
+             const std::vector<std::string>& inputs, const std::vector<std::string>& phases) {
+            nn::Placement placement{.inputs = inputs};
+            if (!phases.empty()) placement.phases.clear();
+            for (const std::string& phase : phases) placement.phases.push_back(phase_named(phase));
+            net.add(name, own_layer(layer, fields), std::move(placement));
+          },
+          nb::arg("name"), nb::arg("layer"), nb::arg("fields"), nb::arg("inputs"), nb::arg("phases"),
           nb::sig("def add_own(self, name: str, layer: object, fields: collections.abc.Sequence[tuple[str, str]], "
-                  "inputs: collections.abc.Sequence[str]) -> None"))
+                  "inputs: collections.abc.Sequence[str], phases: collections.abc.Sequence[str]) -> None"))
       .def(
           "prepare", [](Net& net, std::int64_t batch) { waiting([&] { net.prepare(batch); }); }, nb::arg("batch"))
       .def("fix", &Net::fix, nb::arg("parameter"), nb::arg("fixed"))
@@ -117,6 +122,11 @@ void bind_arrays_of(nb::class_<Net>& c) {
             return nb::make_tuple(tile->h.begin, tile->h.end, tile->w.begin, tile->w.end);
           },
           nb::arg("name"), nb::sig("def input_tile(self, name: str) -> tuple[int, int, int, int] | None"))
+      .def(
+          "weigh_samples", [](Net& net, bool on) { net.control().weigh_samples(on); }, nb::arg("on"))
+      .def(
+          "sample_weights", [](Net& net) { return array_of(net.control().sample_weights()); },
+          nb::sig("def sample_weights(self) -> numpy.typing.NDArray[typing.Any]"))
       .def(
           "output",
           [](const Net& net, const std::string& name) -> nb::object {
@@ -201,14 +211,16 @@ void bind_nets(nb::module_& m) {
       .def(
           "__init__",
           [](S* self, const std::string& type, double base, double final, double gamma, double power, std::int64_t freq,
-             std::int64_t start, const std::vector<std::int64_t>& steps, const std::vector<double>& rates) {
-            S schedule{type, base, final, gamma, power, freq, start, steps, rates};
+             std::int64_t start, const std::vector<std::int64_t>& steps, const std::vector<double>& rates,
+             std::int64_t warmup, double warmup_from) {
+            S schedule{type, base, final, gamma, power, freq, start, steps, rates, warmup, warmup_from};
             check(schedule);
             new (self) S(std::move(schedule));
           },
           nb::arg("type") = "fixed", nb::arg("base") = 0.01, nb::arg("final") = 0.0, nb::arg("gamma") = 1.0,
           nb::arg("power") = 0.0, nb::arg("freq") = 1, nb::arg("start") = 0,
-          nb::arg("steps") = std::vector<std::int64_t>{}, nb::arg("rates") = std::vector<double>{})
+          nb::arg("steps") = std::vector<std::int64_t>{}, nb::arg("rates") = std::vector<double>{},
+          nb::arg("warmup") = 0, nb::arg("warmup_from") = 0.0)
       .def_ro("type", &S::type)
       .def("__call__", [](const S& schedule, std::int64_t step) { return rate_at(schedule, step); }, nb::arg("step"));
 }

@@ -57,6 +57,9 @@ class PythonLayer final : public nn::Layer, public nn::SpatialLayer, public nn::
     spatial_ = nb::cast<bool>(object_.attr("spatial"));
     scores_ = nb::cast<std::vector<std::string>>(object_.attr("metrics"));
     of_places_ = nb::cast<bool>(object_.attr("of_places"));
+    has_loss_ = nb::cast<bool>(object_.attr("has_loss"));
+    takes_weights_ = nb::cast<bool>(object_.attr("takes_weights"));
+    takes_integers_ = nb::cast<bool>(object_.attr("takes_integers"));
     if (!spatial_) return;
     using Side = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
     const auto [height, width] = nb::cast<std::pair<Side, Side>>(object_.attr("windows"));
@@ -82,6 +85,12 @@ class PythonLayer final : public nn::Layer, public nn::SpatialLayer, public nn::
     return has;
   }
   [[nodiscard]] std::vector<std::string> scores() const override { return scores_; }
+  [[nodiscard]] bool differentiable(std::size_t) const override { return has_loss_; }
+  [[nodiscard]] bool has_loss() const override { return has_loss_; }
+  [[nodiscard]] bool takes_weights() const override { return takes_weights_; }
+  [[nodiscard]] bool takes(std::size_t i, DType given, DType net) const override {
+    return given == input_type(i, net) || (takes_integers_ && (given == DType::int32 || given == DType::int64));
+  }
   [[nodiscard]] bool of_places(std::size_t) const override { return of_places_; }
   [[nodiscard]] Interval input_interval(Interval out, int axis) const override {
     return windows_[axis == 1 ? 0 : 1].input(out);
@@ -104,7 +113,8 @@ class PythonLayer final : public nn::Layer, public nn::SpatialLayer, public nn::
         const auto number = [&](const char* name) { return nb::cast<double>(spec.attr(name)); };
         nn::ParamSpec one{.name = nb::cast<std::string>(spec.attr("name")), .shape = shape_from(spec.attr("shape"))};
         one.fan_in = nb::cast<std::int64_t>(spec.attr("fan_in"));
-        one.wanted.init = {.type = "constant", .value = 0};
+        one.fan_out = nb::cast<std::int64_t>(spec.attr("fan_out"));
+        one.wanted.init = init_of(spec.attr("initial"));
         one.wanted.norm = number("norm");
         one.wanted.rate_scale = number("rate_scale");
         one.wanted.decay_scale = number("decay_scale");
@@ -130,6 +140,7 @@ class PythonLayer final : public nn::Layer, public nn::SpatialLayer, public nn::
   }
   void forward(nn::Pass& pass) override {
     with_python("forward", [&] {
+      if (takes_weights_) object_.attr("sample_weight") = pass.weights.empty() ? nb::none() : array_of(pass.weights);
       object_.attr("forward")(arrays(pass.x), arrays(pass.parameter), array_of(pass.y[0]),
                               pass.phase == nn::Phase::train, pass.step);
     });
@@ -142,6 +153,18 @@ class PythonLayer final : public nn::Layer, public nn::SpatialLayer, public nn::
   }
 
  private:
+  /// Converts the pair of an initialiser's type and a dict of its numbers.
+  static nn::Init init_of(const nb::object& pair) {
+    nn::Init init{.type = nb::cast<std::string>(pair[0])};
+    const std::pair<const char*, double*> fields[] = {{"value", &init.value}, {"mean", &init.mean},
+                                                      {"std", &init.std},     {"low", &init.low},
+                                                      {"high", &init.high},   {"scale", &init.scale}};
+    const nb::dict numbers = nb::cast<nb::dict>(pair[1]);
+    for (const auto& [name, field] : fields) {
+      if (numbers.contains(name)) *field = nb::cast<double>(numbers[name]);
+    }
+    return init;
+  }
   static nb::list arrays(const std::vector<Tensor>& tensors) {
     nb::list all;
     for (const Tensor& tensor : tensors) {
@@ -161,6 +184,9 @@ class PythonLayer final : public nn::Layer, public nn::SpatialLayer, public nn::
   SlidingWindow windows_[2];
   bool spatial_ = false;
   bool of_places_ = false;
+  bool has_loss_ = true;
+  bool takes_weights_ = false;
+  bool takes_integers_ = false;
 };
 
 }  // namespace

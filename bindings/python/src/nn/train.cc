@@ -40,6 +40,36 @@ void add(Sums& sums, const Sums& metrics, double factor) {
   for (std::size_t i = 0; factor != 0 && i < sums.size(); ++i) sums[i].second += factor * metrics[i].second;
 }
 
+/// Samples that a Python object with the protocol of pleiad.nn.indexed.Filler writes into the net.
+class PythonSamples final : public Samples {
+ public:
+  explicit PythonSamples(nb::object object)
+      : object_(std::move(object)),
+        count_(nb::cast<std::int64_t>(object_.attr("count"))),
+        weighted_(nb::cast<bool>(object_.attr("weighted"))),
+        identity_(nb::cast<std::string>(object_.attr("identity"))) {}
+  ~PythonSamples() override {
+    const nb::gil_scoped_acquire lock;
+    object_.reset();
+  }
+  PythonSamples(const PythonSamples&) = delete;
+  PythonSamples& operator=(const PythonSamples&) = delete;
+
+  [[nodiscard]] std::int64_t count() const override { return count_; }
+  [[nodiscard]] bool weighted() const override { return weighted_; }
+  [[nodiscard]] std::string identity() const override { return identity_; }
+  void fill(nn::Net& /*net*/, std::int64_t first, std::int64_t count) override {
+    const nb::gil_scoped_acquire lock;
+    object_.attr("fill")(first, count);
+  }
+
+ private:
+  nb::object object_;
+  const std::int64_t count_;
+  const bool weighted_;
+  const std::string identity_;
+};
+
 class TrainerHandle {
  public:
   TrainerHandle(nn::Net& net, TrainOptions options, const SessionHandle* session) : net_(net), batch_(options.batch) {
@@ -86,6 +116,7 @@ class TrainerHandle {
       std::int64_t seen = 0;
       samples.expect(batch_, trainer.share(), trainer.shares());
       samples.set_last(incomplete ? LastBatch::shorter : LastBatch::wrap);
+      net_.control().weigh_samples(samples.weighted());
       while (done < steps && !(ranks_ == 1 && Interrupt::raised())) {
         trainer.prepare_batch(incomplete ? batch_at(trainer.current_place(), samples.count()) : batch_);
         const Interval rows = trainer.local_rows();
@@ -96,6 +127,24 @@ class TrainerHandle {
         ++done;
       }
       return std::tuple(done, seen, sums);
+    });
+  }
+
+  /// Prepares the net for a batch of `batch` samples over all ranks, and returns this rank's rows of it. The caller
+  /// writes the inputs and calls step_prepared.
+  std::pair<std::int64_t, std::int64_t> prepare_batch(std::int64_t batch) {
+    return use([&](Trainer& trainer) {
+      trainer.prepare_batch(batch);
+      return std::pair(trainer.local_rows().begin, trainer.local_rows().end);
+    });
+  }
+  /// Makes one step on the prepared batch. Returns the metrics, each multiplied by the number of this rank's samples.
+  Sums step_prepared() {
+    return use([&](Trainer& trainer) {
+      (void)trainer.step();
+      Sums sums;
+      add(sums, net_.metrics(), static_cast<double>(trainer.local_rows().size()));
+      return sums;
     });
   }
 
@@ -121,6 +170,7 @@ class TrainerHandle {
       const std::int64_t end = first + count;
       samples.expect(trainer.local_batch(), 0, 1);  // this rank reads all positions, not a shard
       samples.set_last(LastBatch::wrap);
+      net_.control().weigh_samples(samples.weighted());
       if (phase != nn::Phase::train) net_.control().forget(phase);
       for (std::int64_t at = first; at < end && !(ranks_ == 1 && Interrupt::raised());) {
         const std::int64_t rows = std::min(trainer.local_batch(), end - at);
@@ -170,7 +220,7 @@ class TrainerHandle {
 TrainOptions options_of(std::int64_t batch, const std::map<std::string, std::string>& updater,
                         const nn::Schedule* schedule, const nn::Schedule* momentum, const std::string& exchange,
                         const std::string& clock, bool fuse, bool check_finite, const PlanOptions& plan,
-                        const std::string& checkpoint, int keep) {
+                        const std::string& checkpoint, int keep, double clip_norm, int schedule_state) {
   TableOptions rule;
   for (const auto& [name, value] : updater) set_option(rule, name, value);
   TrainOptions options{.batch = batch, .updater = rule.updater, .exchange = exchange, .fuse = fuse};
@@ -179,6 +229,8 @@ TrainOptions options_of(std::int64_t batch, const std::map<std::string, std::str
   options.plan = plan;
   options.checkpoint_folder = checkpoint;
   options.checkpoint_keep = keep;
+  options.clip_norm = clip_norm;
+  options.schedule_state = schedule_state;
   if (schedule != nullptr) options.schedule = *schedule;
   if (momentum != nullptr) options.momentum = *momentum;
   return options;
@@ -205,12 +257,19 @@ void bind_training(nb::module_& m) {
       .def_prop_ro("allows_incomplete", &Samples::allows_incomplete);
   m.def(
       "array_samples",
-      [](const nb::dict& arrays, bool shuffle, std::uint64_t seed) {
-        return array_samples(tensors_of(arrays, "samples"), {.shuffle = shuffle, .seed = seed}).release();
+      [](const nb::dict& arrays, bool shuffle, std::uint64_t seed, const nb::object& weights) {
+        ArraySamplesOptions options{.shuffle = shuffle, .seed = seed};
+        if (!weights.is_none()) options.weights = tensor_of(weights, "sample weights");
+        return array_samples(tensors_of(arrays, "samples"), std::move(options)).release();
       },
-      nb::rv_policy::take_ownership, nb::arg("arrays"), nb::arg("shuffle"), nb::arg("seed"),
-      nb::sig("def array_samples(arrays: dict[str, numpy.typing.NDArray[typing.Any]], shuffle: bool, seed: int) -> "
-              "Samples"));
+      nb::rv_policy::take_ownership, nb::arg("arrays"), nb::arg("shuffle"), nb::arg("seed"), nb::arg("weights").none(),
+      nb::sig(
+          "def array_samples(arrays: dict[str, numpy.typing.NDArray[typing.Any]], shuffle: bool, seed: int, weights: "
+          "numpy.typing.NDArray[typing.Any] | None) -> Samples"));
+  m.def(
+      "python_samples",
+      [](nb::object object) -> Samples* { return std::make_unique<PythonSamples>(std::move(object)).release(); },
+      nb::rv_policy::take_ownership, nb::arg("object"), nb::sig("def python_samples(object: object) -> Samples"));
 
   m.def(
       "text_samples",
@@ -238,23 +297,23 @@ void bind_training(nb::module_& m) {
              const nn::Schedule* schedule, const nn::Schedule* momentum, const std::string& exchange,
              const std::string& clock, bool fuse, bool check_finite, const std::string& plan,
              const std::vector<std::string>& split, const std::string& grid, bool deterministic,
-             const std::string& checkpoint, int keep, const SessionHandle* session) {
+             const std::string& checkpoint, int keep, double clip_norm, int schedule_state,
+             const SessionHandle* session) {
             const PlanOptions how{.kind = plan, .split = split, .grid = grid, .deterministic = deterministic};
             new (self) H(net,
                          options_of(batch, updater, schedule, momentum, exchange, clock, fuse, check_finite, how,
-                                    checkpoint, keep),
+                                    checkpoint, keep, clip_norm, schedule_state),
                          session);
           },
           nb::keep_alive<1, 2>(), nb::arg("net"), nb::arg("batch"), nb::arg("updater"), nb::arg("schedule").none(),
           nb::arg("momentum").none(), nb::arg("exchange"), nb::arg("clock"), nb::arg("fuse"), nb::arg("check_finite"),
           nb::arg("plan"), nb::arg("split"), nb::arg("grid"), nb::arg("deterministic"), nb::arg("checkpoint"),
-          nb::arg("keep"), nb::arg("session").none(),
+          nb::arg("keep"), nb::arg("clip_norm"), nb::arg("schedule_state"), nb::arg("session").none(),
           nb::sig("def __init__(self, net: Net, batch: int, updater: collections.abc.Mapping[str, str], schedule: "
                   "Schedule | None, "
                   "momentum: Schedule | None, exchange: str, clock: str, fuse: bool, check_finite: bool, plan: str, "
                   "split: collections.abc.Sequence[str], grid: str, deterministic: bool, checkpoint: str, keep: int, "
-                  "session: "
-                  "pleiad._core.Session | None) -> None"))
+                  "clip_norm: float, schedule_state: int, session: pleiad._core.Session | None) -> None"))
       .def(
           "train_on",
           [](H& h, Samples& samples, bool incomplete) {
@@ -277,9 +336,20 @@ void bind_training(nb::module_& m) {
       .def("checkpoint", [](H& h) { h.use([](Trainer& t) { t.checkpoint(); }); })
       .def("resume", [](H& h) { return h.use([](Trainer& t) { return t.resume(); }); })
       .def("train", &H::train, nb::arg("samples"), nb::arg("steps"), nb::arg("incomplete"))
+      .def("prepare_batch", &H::prepare_batch, nb::arg("batch"))
+      .def("step_prepared", &H::step_prepared)
       .def("step", &H::step)
       .def("evaluate", &H::evaluate, nb::arg("samples"), nb::arg("phase"), nb::arg("first"), nb::arg("count"))
       .def_prop_ro("current_step", [](const H& h) { return h.trainer().current_step(); })
+      .def(
+          "set_schedule", [](H& h, const nn::Schedule& schedule) { h.trainer().set_schedule(schedule); },
+          nb::arg("schedule"))
+      .def(
+          "set_momentum", [](H& h, const nn::Schedule& momentum) { h.trainer().set_momentum(momentum); },
+          nb::arg("momentum"))
+      .def(
+          "schedule_state", [](const H& h) { return array_of(h.trainer().schedule_state()); },
+          nb::sig("def schedule_state(self) -> numpy.typing.NDArray[typing.Any]"))
       .def_prop_ro("current_place", [](const H& h) { return h.trainer().current_place(); })
       .def_prop_ro("local_batch", [](const H& h) { return h.trainer().local_batch(); })
       .def_prop_ro("share", [](const H& h) { return h.trainer().share(); })
