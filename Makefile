@@ -70,7 +70,7 @@ test: ## set up, build, check and run the tests, except those that take long
 
 test-full: ## all tests, all sanitizers and the linter
 	@rm -rf $(REPORTS)
-	@tools/timed.sh "set-up" tools/setup.sh lint frameworks theano slurm wheel chroot docs
+	@tools/timed.sh "set-up" tools/setup.sh lint frameworks theano slurm wheel chroot types docs
 	@tools/timed.sh "build" $(MAKE) --no-print-directory all-tests benches
 	@tools/timed.sh "lint" $(MAKE) --no-print-directory lint
 	@tools/timed.sh "build without MPI" $(MAKE) --no-print-directory build-without-mpi

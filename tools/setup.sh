@@ -12,6 +12,7 @@
 #   tools/setup.sh fuzz         base, and clang with libFuzzer
 #   tools/setup.sh slurm        base, and Slurm for a cluster of one machine, which a test starts itself
 #   tools/setup.sh wheel        base, and what `make wheel` needs
+#   tools/setup.sh types        pyright, for a test marked full
 #   tools/setup.sh chroot       wheel, and build/debian12.tar: Debian 12 with Python and nothing else, in which tests install the wheel
 #   tools/setup.sh docs         base, and what `make docs` needs: Sphinx and Doxygen
 #   tools/setup.sh screenshots  base, and a browser that takes pictures of the documentation
@@ -151,6 +152,7 @@ install_base() { quiet_pip "$1" -r "$2"; }
 install_frameworks() { quiet_pip "$1" -r "$2"; }
 install_wheel() { quiet_pip "$1" -r "$2"; }
 install_docs() { quiet_pip "$1" -r "$2"; }
+install_types() { quiet_pip "$1" -r "$2"; }
 # The set-up scripts of the old packages need the old setuptools, and numpy, in the environment itself. Keras 1 is in a
 # separate folder beside Keras 2: PYTHONPATH=.venv-theano/keras1 selects it.
 install_theano() {
@@ -163,7 +165,7 @@ install_theano() {
 [ $# -gt 0 ] || set -- base
 packages=("${build_packages[@]}")
 tools=("${build_tools[@]}")
-base=no torch=no frameworks=no theano=no wheel=no chroot=no docs=no
+base=no torch=no frameworks=no theano=no wheel=no chroot=no docs=no types=no
 for stage in "$@"; do
   case $stage in
     build) continue ;;
@@ -193,6 +195,7 @@ for stage in "$@"; do
       ;;
     slurm) packages+=("${slurm_packages[@]}") ;;
     wheel) wheel=yes ;;
+    types) types=yes ;;
     chroot)
       wheel=yes chroot=yes
       packages+=("${chroot_packages[@]}")
@@ -203,7 +206,7 @@ for stage in "$@"; do
       tools+=(doxygen)
       ;;
     screenshots) packages+=("${screenshots_packages[@]}") ;;
-    *) die "unknown stage \"$stage\"; known: build, demo, base, lint, frameworks, theano, bench, fuzz, slurm, wheel, chroot, docs, screenshots" ;;
+    *) die "unknown stage \"$stage\"; known: build, demo, base, lint, frameworks, theano, bench, fuzz, slurm, wheel, chroot, docs, screenshots, types" ;;
   esac
 done
 
@@ -222,6 +225,9 @@ if [ $torch = yes ] || [ $frameworks = yes ]; then
 fi
 if [ $frameworks = yes ]; then
   install_once .venv frameworks tools/requirements-frameworks.txt
+fi
+if [ $types = yes ]; then
+  install_once .venv types tools/requirements-types.txt
 fi
 if [ $wheel = yes ]; then
   install_once .venv wheel tools/requirements-wheel.txt

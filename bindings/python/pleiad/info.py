@@ -13,6 +13,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy
 
@@ -80,7 +81,8 @@ def main() -> None:
     parser = argparse.ArgumentParser("pleiad.info", description="Print what is installed, the ranks, and timings.")
     parser.add_argument("--version", action="version", version=f"pleiad {pleiad.__version__}")
     parser.parse_args()
-    session = pleiad.init(log_level=os.environ.get("PLEIAD_LOG_LEVEL", "warn"))
+    level: Any = os.environ.get("PLEIAD_LOG_LEVEL", "warn")  # init checks it
+    session = pleiad.init(log_level=level)
     exercise(session)
     hosts = sorted({session.host_name(rank) for rank in range(session.size)})
     if session.rank == 0:

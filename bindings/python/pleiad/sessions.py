@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import numpy
 
 from pleiad import _core, arrays, exits, logs
+from pleiad.choices import Engine, LogLevel
 from pleiad.errors import InvalidArgument, StateError
 from pleiad.options import dtype_name, session_options
 from pleiad.table_creation import TableCreation
@@ -19,11 +20,11 @@ _current: "Session | None" = None
 
 def init(
     *,
-    engine: str = "auto",
+    engine: Engine = "auto",
     role: str = "both",
     timeout: float = 1800,
     warn_after: float = 60,
-    log_level: str = "info",
+    log_level: LogLevel = "info",
     stats: bool = False,
     **more: Any,
 ) -> "Session":

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import numpy
 
 from pleiad import _core, convert
+from pleiad.choices import Apply, TableClock
 from pleiad.errors import InvalidArgument
 from pleiad.options import Updater, dtype_name, text_of, updater_options
 from pleiad.sparse import KeyValueTable, SparseTable
@@ -37,10 +38,10 @@ class TableCreation:
         *,
         dtype: Any = None,
         name: str = "",
-        clock: str = "async",
+        clock: TableClock = "async",
         staleness: int = 0,
         backup: float = 0,
-        apply: str = "each",
+        apply: Apply = "each",
         ordered: bool = False,
         check_finite: bool = False,
         init_rank: int = 0,
@@ -81,10 +82,10 @@ class TableCreation:
         *,
         dtype: Any = None,
         name: str = "",
-        clock: str = "async",
+        clock: TableClock = "async",
         staleness: int = 0,
         backup: float = 0,
-        apply: str = "each",
+        apply: Apply = "each",
         ordered: bool = False,
         check_finite: bool = False,
         init_rank: int = 0,
@@ -117,10 +118,10 @@ class TableCreation:
         track_changes: bool = False,
         dtype: Any = None,
         name: str = "",
-        clock: str = "async",
+        clock: TableClock = "async",
         staleness: int = 0,
         backup: float = 0,
-        apply: str = "each",
+        apply: Apply = "each",
         ordered: bool = False,
         check_finite: bool = False,
         strict: bool = False,
@@ -160,10 +161,10 @@ class TableCreation:
         track_changes: bool = False,
         dtype: Any = None,
         name: str = "",
-        clock: str = "async",
+        clock: TableClock = "async",
         staleness: int = 0,
         backup: float = 0,
-        apply: str = "each",
+        apply: Apply = "each",
         ordered: bool = False,
         check_finite: bool = False,
         strict: bool = False,

@@ -7,6 +7,7 @@ import numpy
 from neon.layers.base import Array, OnTiles, WeightLayer, add_windows, pair, windows
 from neon.util.registry import REQUIRED
 from pleiad import nn
+from pleiad.nn.choices import ActivationName
 
 
 class ConvLayer(WeightLayer):
@@ -51,7 +52,7 @@ class ConvLayer(WeightLayer):
         size, stride = pair(self.fshape, "fshape"), pair(self.stride, "stride")
         bias: Any = self.bias_value() if self.use_biases else False
 
-        def make(function: str) -> nn.Layer:
+        def make(function: ActivationName) -> nn.Layer:
             return nn.Convolution(
                 self.nofm, size, stride, self.pad, function, bias=bias, weight=self.weight(), name=self.name
             )

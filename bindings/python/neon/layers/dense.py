@@ -9,6 +9,7 @@ from neon.params import generator_of, weight_of
 from neon.util.distarray.global_array import GlobalArray, comm
 from neon.util.registry import REQUIRED, register_as
 from pleiad import nn
+from pleiad.nn.choices import ActivationName
 
 
 class FCLayer(WeightLayer):
@@ -45,7 +46,7 @@ class FCLayer(WeightLayer):
         return self.bias_value() if self.use_biases else False
 
     def engine_layers(self) -> "list[nn.Layer]":
-        def make(function: str) -> nn.Layer:
+        def make(function: ActivationName) -> nn.Layer:
             return nn.Dense(self.units(), function, bias=self.bias_wish(), weight=self.weight(), name=self.name)
 
         return self.activated(make)

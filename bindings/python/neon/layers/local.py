@@ -8,6 +8,7 @@ from neon.layers.base import Array, Layer, OnTiles, WeightLayer, add_windows, pa
 from neon.util.distarray.global_array import LayerInput, comm, part_of
 from neon.util.registry import REQUIRED
 from pleiad import nn
+from pleiad.nn.choices import ActivationName
 
 
 class LocalFilteringLayer(WeightLayer):
@@ -50,7 +51,7 @@ class LocalFilteringLayer(WeightLayer):
     def engine_layers(self) -> "list[nn.Layer]":
         size, stride = self.window()
 
-        def make(function: str) -> nn.Layer:
+        def make(function: ActivationName) -> nn.Layer:
             weight = nn.Param(self.weight(), norm=1)
             return nn.LocalConvolution(self.nofm, size, stride, 0, function, weight=weight, name=self.name)
 

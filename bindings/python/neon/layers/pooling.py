@@ -1,6 +1,6 @@
 """Pooling: the maximum, the average or the L2 norm of windows of each channel."""
 
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy
 
@@ -19,7 +19,12 @@ class PoolingLayer(Layer):
     stride: Any
     activates = False
     spellings = {"nfm": "nifm", "pshape": "fshape"}
-    kinds = {"max": "max", "avg": "average", "average": "average", "l2": "l2"}
+    kinds: "ClassVar[dict[str, Literal['max', 'average', 'l2']]]" = {
+        "max": "max",
+        "avg": "average",
+        "average": "average",
+        "l2": "l2",
+    }
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)

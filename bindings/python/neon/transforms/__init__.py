@@ -1,18 +1,21 @@
 """Activations and costs. Each has a function and its derivative over NumPy arrays, and the name of its engine counterpart."""
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy
 from numpy.typing import NDArray
 
 from neon.util.registry import Component
 
+if TYPE_CHECKING:
+    from pleiad.nn.choices import ActivationName
+
 Array = NDArray[Any]
 
 
 class Activation(Component):
     fields = {"backend": None}
-    engine: ClassVar[str] = "linear"  #: its name in pleiad.nn
+    engine: "ClassVar[ActivationName | Literal['softmax']]" = "linear"  #: its name in pleiad.nn
     #: Further options of the engine's activation layer. If there are any, the activation is a separate layer.
     options: "dict[str, float]" = {}
 

@@ -8,6 +8,7 @@ import jax
 import numpy
 from numpy.typing import NDArray
 
+from pleiad.choices import TableClock
 from pleiad.errors import InvalidArgument
 from pleiad.jax.layout import HALF, Layout
 from pleiad.options import Updater
@@ -38,7 +39,7 @@ class ParameterManager:
         params: Any,
         *,
         mode: str = "delta",
-        clock: str = "async",
+        clock: TableClock = "async",
         updater: "str | Mapping[str, Any] | Updater | None" = None,
         average: bool | None = None,
         freq: int = 1,

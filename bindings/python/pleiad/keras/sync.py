@@ -8,6 +8,7 @@ import numpy
 from numpy.typing import NDArray
 
 from pleiad import arrays
+from pleiad.choices import TableClock
 from pleiad.errors import InvalidArgument
 from pleiad.keras.assignments import Watch
 from pleiad.keras.weights import attach_state, check_backend
@@ -48,7 +49,7 @@ class Sync(keras.callbacks.Callback):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        clock: str = "async",
+        clock: TableClock = "async",
         average: bool = True,
         freq: int = 1,
         name: str = "weights",

@@ -11,9 +11,10 @@ layer to that net. Images always have the shape (batch, height, width, channels)
 
 import inspect
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pleiad.errors import InvalidArgument
+from pleiad.nn.choices import ActivationName
 from pleiad.nn.engine import _nn
 from pleiad.nn.params import ParamLike, param_options, shared
 from pleiad.options import text_of
@@ -92,7 +93,7 @@ class Dense(Layer):
     def __init__(
         self,
         units: int,
-        activation: str = "linear",
+        activation: ActivationName = "linear",
         *,
         bias: "bool | ParamLike" = True,
         weight: ParamLike = "glorot",
@@ -138,7 +139,7 @@ class Convolution(Layer):
         kernel: Pair,
         stride: Pair = 1,
         pad: "int | tuple[int, ...] | str" = 0,
-        activation: str = "linear",
+        activation: ActivationName = "linear",
         *,
         dilation: Pair = 1,
         groups: int = 1,
@@ -188,7 +189,7 @@ class Pooling(Layer):
         self,
         kernel: Pair,
         stride: "Pair | None" = None,
-        type: str = "max",
+        type: Literal["max", "average", "l2"] = "max",
         *,
         pad: Pair = 0,
         count_padding: bool = True,
@@ -239,7 +240,13 @@ class Activation(Layer):
     """Applies relu, leaky, sigmoid, tanh, stanh, softplus or linear elementwise, or softmax over the last axis. `slope` is that
     of leaky for negative values."""
 
-    def __init__(self, function: str = "relu", *, slope: float = 0.01, name: "str | None" = None) -> None:
+    def __init__(
+        self,
+        function: "ActivationName | Literal['softmax']" = "relu",
+        *,
+        slope: float = 0.01,
+        name: "str | None" = None,
+    ) -> None:
         super().__init__("activation", name, function=function, slope=float(slope))
 
 

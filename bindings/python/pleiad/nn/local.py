@@ -1,5 +1,6 @@
 """Locally connected layers: unshared convolution, local contrast normalisation, and pooling across channels."""
 
+from pleiad.nn.choices import ActivationName
 from pleiad.nn.layers import Layer, Pair, _pair, _weights
 from pleiad.nn.params import ParamLike, param_options, shared
 
@@ -28,7 +29,7 @@ class LocalConvolution(Layer):
         kernel: Pair,
         stride: Pair = 1,
         pad: Pair = 0,
-        activation: str = "linear",
+        activation: ActivationName = "linear",
         *,
         bias: "bool | ParamLike" = False,
         weight: ParamLike = None,

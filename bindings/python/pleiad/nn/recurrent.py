@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from pleiad.nn.choices import ActivationName
 from pleiad.nn.data import Dataset
 from pleiad.nn.engine import _nn
 from pleiad.nn.layers import Layer, _weights
@@ -36,7 +37,7 @@ class RNN(_Recurrent):
 
     KIND = "rnn"
 
-    def __init__(self, units: int, activation: str = "tanh", **more: Any) -> None:
+    def __init__(self, units: int, activation: ActivationName = "tanh", **more: Any) -> None:
         super().__init__(units, activation=activation, **more)
 
 

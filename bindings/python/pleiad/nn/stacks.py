@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from pleiad import sessions
+from pleiad.nn.choices import Exchange, Plan
 from pleiad.nn.engine import _nn
 from pleiad.nn.history import History
 from pleiad.nn.layers import Loss
@@ -43,9 +44,9 @@ class RBM(Loss):
         k: int = 1,
         *,
         visible: str = "binary",
-        units: str = "binary",
+        units: Literal["binary", "gaussian"] = "binary",
         chains: int = 0,
-        sample: str = "hidden",
+        sample: Literal["hidden", "both", "none"] = "hidden",
         weight: ParamLike = None,
         hidden_bias: ParamLike = None,
         visible_bias: ParamLike = None,
@@ -90,8 +91,8 @@ class _Stack:
         optimizer: "str | Mapping[str, Any] | Updater" = "sgd",
         batch: int = 100,
         session: "sessions.Session | None" = None,
-        exchange: str = "auto",
-        plan: str = "data",
+        exchange: Exchange = "auto",
+        plan: Plan = "data",
         grid: str = "auto",
         deterministic: bool = False,
         each: "Callable[[int, Trainer], Any] | None" = None,
@@ -146,7 +147,7 @@ class RBMStack(_Stack):
         visible: int,
         hidden: Sequence[int],
         *,
-        units: str = "binary",
+        units: Literal["binary", "gaussian"] = "binary",
         code: str = "gaussian",
         k: int = 1,
         chains: int = 0,
