@@ -27,7 +27,10 @@ class Progress(Callback):
         self.stream = sys.stderr if stream is None else stream
         # The launcher sets this variable to the width of the terminal that its pipes end in.
         self.columns = None if stream is not None else _number(os.environ.get("PLEIAD_TERMINAL"))
-        terminal = self.stream.isatty() or self.notebook or self.columns is not None
+        piped = self.columns is not None
+        if self.columns is None and _has_no_width(self.stream):
+            self.columns = 80
+        terminal = self.stream.isatty() or self.notebook or piped
         self.bar = mode == "bar" or (mode == "auto" and terminal)
         self._shown: _TqdmBar | _PlainBar | None = None
         self.epochs = self.steps = 0
@@ -63,6 +66,14 @@ def _number(text: "str | None") -> "int | None":
     return int(text) if text is not None and text.isdigit() else None
 
 
+def _has_no_width(stream: TextIO) -> bool:
+    """Returns whether a terminal does not tell its width."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns == 0
+    except (OSError, ValueError):  # no terminal, or no file
+        return False
+
+
 def _tqdm_class(notebook: bool) -> Any:
     """Returns tqdm's class for a terminal or a notebook, or None if tqdm is not installed."""
     try:
@@ -82,7 +93,9 @@ class _TqdmBar:
     def __init__(self, progress: Progress, title: str) -> None:
         words: dict[str, Any] = {"desc": title, "total": progress.steps or None, "unit": " steps", "leave": False}
         if not progress.notebook:
-            words |= {"file": progress.stream, "ncols": progress.columns, "dynamic_ncols": progress.columns is None}
+            words |= {"file": progress.stream, "dynamic_ncols": progress.columns is None}
+            if progress.columns is not None:
+                words |= {"ncols": progress.columns, "nrows": 20}
         self.bar = _tqdm_class(progress.notebook)(mininterval=0, **words)
 
     def show(self, done: int, metrics: dict[str, float]) -> None:
