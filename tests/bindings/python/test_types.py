@@ -37,7 +37,7 @@ weights: dict[str, object] = {**net.state_dict()}
 MISTAKES = [
     ('clock="sync"', 'clock="sink"'),
     ("nn.Dense(16,", 'nn.Dense("16",'),
-    ("epochs=3,", "epoch=3,"),
+    ("epochs=3,", 'epochs="3",'),
     ('mode="min"', 'mode="lowest"'),
     ('history["loss"][0]', 'history["loss"].mean()'),
     ('trainer.evaluate(x, y)["accuracy"]', "trainer.evaluate(x, y).accuracy"),
