@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-#: Of tables: when calls take effect, and whether the rule runs for each add or for the sum of all workers' k-th adds.
+#: Tables: when calls take effect, and whether the rule runs for each add or for the sum of all workers' k-th adds.
 TableClock = Literal["async", "sync", "ssp"]
 Apply = Literal["each", "round"]
 Engine = Literal["auto", "solo", "mpi"]

@@ -65,7 +65,7 @@ class Dataset:
         return constructor_text(type(self), {**self._given, "arrays": Shown("{" + shapes + "}")})
 
 
-#: What a trainer reads samples from. All but a stream know how many samples they have.
+#: The sources from which a trainer reads samples. All but a stream know how many samples they have.
 Source = Dataset | StoreSamples | Indexed | Stream
 
 

@@ -155,7 +155,7 @@ class _OwnScore(OwnLayer):
     """A loss or metric of scores and targets, with one value for each sample."""
 
     takes_integers = True
-    #: What `nn.Sequential` makes the target: "label" is an integer, "same" an array of the shape of the scores.
+    #: The kind of target that `nn.Sequential` makes: "label" is an integer, "same" an array of the shape of the scores.
     target: ClassVar[Literal["label", "same"]] = "same"
 
     def __init__(self, name: "str | None" = None) -> None:

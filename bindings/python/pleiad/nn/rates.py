@@ -17,7 +17,7 @@ MOST = 1000  # steps whose rates are computed at once
 
 
 class Rates(Callback):
-    """What a trainer was given as schedule and momentum. Before each piece of steps it passes to the engine what a function or a
+    """The schedule and the momentum that a trainer was given. Before each piece of steps it passes to the engine what a function or a
     plateau prescribes; all ranks use the values of rank 0."""
 
     def __init__(self, schedule: ScheduleLike, momentum: ScheduleLike) -> None:

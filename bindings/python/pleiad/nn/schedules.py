@@ -190,5 +190,5 @@ def plateau(
     return Plateau(base, monitor, factor=factor, patience=patience, min_delta=min_delta, mode=mode, least=least)
 
 
-#: What `Trainer` accepts as schedule and as momentum.
+#: The types that `Trainer` accepts as schedule and as momentum.
 ScheduleLike = Schedule | Plateau | Callable[[int], float] | None
