@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "plan/expect_same.h"
 #include "pleiad/error.h"
 #include "train/event_log.h"
 #include "train/interrupt.h"
