@@ -35,7 +35,8 @@ class Snapshots::Impl {
                       options_.every_steps, options_.every_seconds, options_.keep));
     }
     run_collectively(engine_, "Snapshots", [&] {
-      if (engine_.world().commits_snapshots()) make_folder(folder_);
+      // A folder that exists is flushed by the first save, so that snapshots can be loaded from a full disk.
+      if (engine_.world().commits_snapshots() && !fs::is_directory(folder_)) make_folder(folder_);
     });
     if (options_.every_seconds > 0) timer_.emplace(engine_, options_.every_seconds);
   }

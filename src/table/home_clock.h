@@ -48,6 +48,7 @@ class HomeClock {
     std::uint32_t table = 0;
     bool recorded = false;
     std::int64_t noted = 0;
+    std::int64_t shut_down_seen = 0;  ///< when this wait first saw that an awaited rank has shut down
   };
 
   [[nodiscard]] bool advance(Wait& wait);

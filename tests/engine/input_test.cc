@@ -405,6 +405,8 @@ TEST(Transport, ADeathOnAnotherHostIsNamedByTheWaitingRank) {
     } catch (const TransportError& error) {
       EXPECT_NE(std::string(error.what()).find("rank 3 ("), std::string::npos) << error.what();
       ++told;
+    } catch (const Error& error) {
+      ADD_FAILURE() << "rank " << session.rank() << ": " << error.what();
     }
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60)) << "it needs no deadline for that";
     EXPECT_THROW(session.barrier(), TransportError);

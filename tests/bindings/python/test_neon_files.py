@@ -60,7 +60,7 @@ def test_user_defined_layers_run_in_the_engines_net(script, ranks):
 
 
 # Two costs in deterministic mode: bit-identical at every number of ranks.
-DETERMINISTIC = "layers of one's own work ['0x1.2602a8503270cp+0', '0x1.2bc4ec88948a6p+0']"
+DETERMINISTIC = "layers of one's own work ['0x1.2602a8503270dp+0', '0x1.2bc4ec88948a6p+0']"
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
