@@ -33,9 +33,10 @@ class SwitchingSink final : public spdlog::sinks::sink {
  public:
   explicit SwitchingSink(std::string origin) : origin_(std::move(origin)) {}
   void log(const spdlog::details::log_msg& message) override {
-    if (const auto sink = current_sink()) {
-      (*sink)(name_of_level(message.level),
-              fmt::format("[{}] {}", origin_, std::string_view(message.payload.data(), message.payload.size())));
+    if (const auto programs_own = current_sink()) {
+      (*programs_own)(
+          name_of_level(message.level),
+          fmt::format("[{}] {}", origin_, std::string_view(message.payload.data(), message.payload.size())));
     } else {
       stderr_.log(message);
     }

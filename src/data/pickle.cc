@@ -127,6 +127,11 @@ class Pickle::Reader {
     to->items.insert(to->items.end(), items.begin(), items.end());
   }
   void push_global(std::string_view module, std::string_view name) {
+    // A text may be named many times, so its length limits the memory.
+    constexpr std::size_t kLongest = 1024;
+    if (module.size() + name.size() > kLongest) {
+      fail(fmt::format("expected a name of at most {} characters; received {}", kLongest, module.size() + name.size()));
+    }
     push_text(own(fmt::format("{} {}", module, name)), Kind::global);
   }
   void call() {
@@ -263,6 +268,9 @@ class Pickle::Reader {
       case 0x93: {
         const PickleValue* const name = pop();
         const PickleValue* const module = pop();
+        if (name->kind != Kind::text || module->kind != Kind::text) {
+          fail("expected a module and a name as texts; received other values");
+        }
         push_global(module->text, name->text);
         break;
       }

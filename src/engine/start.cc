@@ -93,14 +93,18 @@ class StartupMonitor {
     const std::set<int> now = ranks_on_this_host(launch_);
     const bool all_known = std::ranges::includes(seen_, now);
     seen_.insert(now.begin(), now.end());
+    int gone = -1;
     for (const int rank : seen_) {
       int& missed = missed_[rank];
       missed = now.contains(rank) ? 0 : missed + 1;
-      if (missed >= kMissedLooks) throw_death(rank);
+      if (missed >= kMissedLooks && gone < 0) gone = rank;
     }
-    if (!launch_.all_here || static_cast<int>(seen_.size()) >= launch_.size) return;
-    idle_looks_ = all_known && !launcher_may_start_processes(launch_) ? idle_looks_ + 1 : 0;
-    if (idle_looks_ < kIdleLooks) return;
+    const bool some_never_came = launch_.all_here && static_cast<int>(seen_.size()) < launch_.size;
+    const bool idle = some_never_came && all_known && !launcher_may_start_processes(launch_);
+    idle_looks_ = idle ? idle_looks_ + 1 : 0;
+    // A rank that has ended may have done so because another one, which died before, never came.
+    if (gone >= 0 && !idle) throw_death(gone);
+    if (gone < 0 && idle_looks_ < kIdleLooks) return;
     int rank = 0;
     while (seen_.contains(rank)) ++rank;
     throw_death(rank);

@@ -105,6 +105,8 @@ TEST(Pickle, IsReadAndNeverRun) {
   refuses("h\x05.", "recalls 5");
   refuses("\x82\x01.", "0x82");  // the extension registry
   refuses("Ka}K\x01s.", "a dict to fill");
+  refuses("cos\nsystem\n2\x93.", "a module and a name as texts");  // names of names would double in length
+  refuses("c" + std::string(2000, 'm') + "\nname\n.", "at most 1024 characters; received 2004");
   using namespace std::string_literals;
   const std::string numbers = "\x80\x04(K\x07J\xFE\xFF\xFF\xFF\x8A\x02\x00\x01I-5\nG\x3F\xF8\0\0\0\0\0\0\x88t."s;
   const data::Pickle tuple(std::as_bytes(std::span(numbers)), "numbers");
