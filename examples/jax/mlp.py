@@ -71,7 +71,7 @@ def main():
     # PLEIAD: all ranks start with the values of rank 0
     manager = pleiad.jax.ParameterManager(params) if options.way == "async" else None
     params = pleiad.jax.broadcast(params) if manager is None else manager.params
-    # If changes are added, every worker makes its part of the step.
+    # A parameter manager adds up the changes of all workers, so each worker uses its part of the learning rate.
     rate = options.rate if manager is None else options.rate / workers
 
     batches = len(train_x) // batch

@@ -24,7 +24,7 @@ class Clicks:
     """Generates clicks. Users and items have hidden vectors whose product decides who likes what. Popular items are frequent."""
 
     def __init__(self, users, items, seed):
-        # The hidden vectors of that many rows are computed instead of stored.
+        # There are too many rows to store their hidden vectors, so the vectors are computed.
         self.users, self.items, self.seed = users, items, seed
         self.direction = torch.randn(8, generator=torch.Generator().manual_seed(7))
 

@@ -5,7 +5,7 @@
 //     driver.Init(argc, argv);                      // -conf job.conf [-resume] [-test]
 //     driver.RegisterLayer<FooLayer>("kFooLayer");  // for layers with user_type: "kFooLayer"
 //     driver.RegisterUpdater("kFooUpdater", foo_rule);
-//     driver.Train(driver.resume(), driver.job_conf());
+//     driver.test() ? driver.Test(driver.job_conf()) : driver.Train(driver.resume(), driver.job_conf());
 //   }
 //
 // Link with pleiad::pleiad_job (find_package) or pleiad_job (pkg-config).

@@ -11,7 +11,7 @@ namespace pleiad {
 /// The values are also the codes of the C API (pleiad.h).
 enum class ErrorKind : int {
   invalid_argument = 1,  ///< the caller's mistake
-  state = 2,             ///< called before init, after shutdown or in a forked child
+  state = 2,             ///< impossible now, such as before init, after shutdown or in a forked child
   order = 3,             ///< ranks called a synchronous table or a collective differently
   transport = 4,         ///< a peer died or cannot be reached
   timeout = 5,           ///< a deadline passed; the message names the rank that the call waited for

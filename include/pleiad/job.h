@@ -71,7 +71,7 @@ struct JobOptions {
 struct JobResult {
   std::vector<JobReport> reports;  ///< the same on every rank, unless groups do not wait for one another
   bool ended = true;               ///< false if the run was stopped
-  std::int64_t step = 0;           ///< number of steps that the parameters have seen
+  std::int64_t step = 0;           ///< number of steps that the parameters have seen; 0 after a test
   std::string checkpoint;          ///< path of the last checkpoint that was written, or empty
 };
 
@@ -81,8 +81,8 @@ struct JobResult {
 [[nodiscard]] PLEIAD_API SessionOptions session_of_job(const Job& job);
 
 /// Runs a job to its end. With a session, all ranks call it, and the workers of the session are those of the job.
-/// Without one, the workers are threads of this process. Writes results.csv, results.json and job.log into the
-/// workspace, and checkpoint/ if the job asks for checkpoints.
+/// Without one, the workers are threads of this process. Writes results.csv, results.json, job.log and
+/// checkpoint/ (at least once, at the end of training) into the workspace.
 [[nodiscard]] PLEIAD_API JobResult run_job(const Job& job, const JobOptions& options = {}, Session* session = nullptr);
 
 /// Returns what each rank does and the bytes of a step, for `ranks` ranks; 0: the number of workers of the job.

@@ -1,5 +1,6 @@
-// Every option of a session, a table and an add, with its default. The environment, the C API and the command line use
-// the same names: src/core/option_list.cc lists them once, with their help.
+// Every option of a session, a table and an add, with its default. The C API uses the same names, and so do the
+// environment and the command line for the options of a session: src/core/option_list.cc lists them once, with their
+// help.
 #pragma once
 
 #include <cstdint>
@@ -70,7 +71,7 @@ struct TableOptions {
   std::string name = {};  ///< name in messages; empty: "table 3" and so on
   DType dtype = DType::float32;
   std::string clock = "async";  ///< async | sync | ssp
-  int staleness = 0;            ///< ssp: maximum number of ticks that a worker may be ahead of the slowest one
+  int staleness = 0;            ///< ssp: a get waits while its worker is more ticks than this ahead of the slowest one
   double backup = 0;            ///< round: fraction of the workers, the slowest ones, that a round does not wait for
   /// each: run the rule once for each add; round: run it once on the sum of all workers' k-th adds
   std::string apply = "each";
@@ -84,7 +85,7 @@ struct TableOptions {
   double init_value = 0;       ///< constant: the value; otherwise the mean
   double init_spread = 0.01;   ///< uniform: init_value plus or minus this; gaussian: the standard deviation
   std::int64_t seed = 0;       ///< seed of the initial values, together with the id of the row
-  std::int64_t max_rows = 0;   ///< maximum number of rows; 0: limited by memory only
+  std::int64_t max_rows = 0;   ///< maximum number of rows, divided over the hosts; 0: limited by memory only
   bool evict = false;          ///< at max_rows, drop the rows with the oldest last add instead of failing
   double max_age = 0;          ///< seconds after its last add at which a row may be dropped; 0 disables it
   UpdaterOptions updater = {};

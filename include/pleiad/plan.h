@@ -3,7 +3,8 @@
 // A plan splits the batch: each rank has its own samples. In addition, a dense or convolution layer can be split: each
 // rank then holds some of the layer's outputs with their weights, and computes them for the samples of all ranks.
 // Alternatively, images are split: the ranks form a grid over them, each rank holds its tile, and receives the
-// positions of other tiles that its outputs depend on (the halo). The plan changes neither the net nor the training.
+// positions of other tiles that its outputs depend on (the halo). The plan changes neither what the net computes nor
+// the training. Trainer::whole_net puts a split net together.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +54,8 @@ struct PlanOptions {
   bool deterministic = false;
 };
 
-/// A rank computes the whole layer for its samples. The ranks of a spatial group all do the same.
+/// A rank computes the whole layer for its samples. The ranks of a spatial group all repeat the same
+/// computation.
 struct WholeWork {};
 
 /// A rank computes some of the layer's outputs, for the samples of all ranks.

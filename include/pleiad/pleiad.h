@@ -41,11 +41,12 @@ typedef struct pleiad_session pleiad_session;
 typedef struct pleiad_table pleiad_table;
 typedef struct pleiad_pending pleiad_pending;
 
-/* "0.1.0" */
+/* Such as "0.2.0". */
 PLEIAD_API const char* pleiad_version(void);
 
 /* The message and the code of this thread's last call that failed; "" and PLEIAD_OK before the first failure. A
- * successful call does not change them. Never null; valid until this thread's next failure. */
+ * successful call does not change them. Never null; valid until this thread's next failure or
+ * pleiad_clear_error. */
 PLEIAD_API const char* pleiad_last_error(void);
 PLEIAD_API int pleiad_last_error_code(void);
 /* Clears both. Useful with functions that return no code, such as those of multiverso/c_api.h. */
@@ -57,7 +58,8 @@ PLEIAD_API void pleiad_clear_error(void);
 /* Joins the world that the launcher made (mpirun, srun), or makes a world of one rank if there is no launcher.
  * `options` is null or a list such as "timeout=60, log_level=warn"; docs/parameters.md has the names. Environment
  * variables (PLEIAD_TIMEOUT) override it. A process takes part in one launched world at a time. A session that is still
- * open when the process exits counts as shut down for the other ranks, but mpirun treats the exit as a failure. */
+ * open when the process exits with status 0 counts as shut down for the other ranks, but mpirun treats the exit as a
+ * failure. With another status, the rank counts as dead. */
 PLEIAD_API int pleiad_session_start(const char* options, pleiad_session** out);
 
 /* Collective. Completes this worker's adds, lets the others continue without this worker, and waits until all ranks
@@ -85,12 +87,12 @@ PLEIAD_API int pleiad_session_worker_rank(const pleiad_session* session, int32_t
 PLEIAD_API int pleiad_session_server_rank(const pleiad_session* session, int32_t server, int32_t* rank);
 /* Returns the host of a rank. Hosts are numbered from that of rank 0. */
 PLEIAD_API int pleiad_session_host_of(const pleiad_session* session, int32_t rank, int32_t* host);
-/* *alive is 0 for a rank of this host that died, otherwise 1; ranks of other hosts always count as alive. */
+/* *alive is 0 for a rank that is known to have died, otherwise 1. */
 PLEIAD_API int pleiad_session_alive(const pleiad_session* session, int32_t rank, int32_t* alive);
 
 /* Functions that return text: *text is valid until this thread's next call of any function that returns a text. */
 PLEIAD_API int pleiad_session_host_name(const pleiad_session* session, int32_t rank, const char** text);
-/* "solo" or "mpi". */
+/* "solo", "local" or "mpi". */
 PLEIAD_API int pleiad_session_engine(const pleiad_session* session, const char** text);
 /* Counters and timings, as a small table of text. */
 PLEIAD_API int pleiad_session_stats(const pleiad_session* session, const char** text);
@@ -108,7 +110,8 @@ PLEIAD_API int pleiad_session_set_interrupt(pleiad_session* session, pleiad_inte
 
 /* Completes this worker's asynchronous adds, then blocks until every rank has arrived. */
 PLEIAD_API int pleiad_barrier(pleiad_session* session);
-/* In place. Reduces in rank order, so that the result is bit-identical on all ranks. After a failure the contents are
+/* In place. The result is bit-identical on all ranks. On one host it is reduced in rank order; between hosts MPI
+ * chooses the order. After a failure the contents are
  * undefined. */
 PLEIAD_API int pleiad_all_reduce(pleiad_session* session, void* data, int64_t count, int dtype, int op);
 /* After a failure the contents are undefined. */
@@ -201,7 +204,7 @@ typedef struct pleiad_add_options {
 
 /* `count` elements of `dtype` must be exactly the content of the table, or `n` rows of it: nothing is truncated or
  * converted. Rows are contiguous, one after the other. A get copies a repeated row each time; an add sums the deltas of
- * a repeated row first; n may be 0. A get sees every add that this worker has waited for. `options` may be null. After
+ * a repeated row first; n may be 0. A get sees all earlier adds of this worker. `options` may be null. After
  * a code other than PLEIAD_INVALID_ARGUMENT and PLEIAD_STATE, `out` may be partly written and `delta` partly applied.
  *
  * Any thread may call an asynchronous table. Synchronous tables of a session must be called in one order, the same on
@@ -253,7 +256,8 @@ PLEIAD_API int pleiad_table_add_rows_async(pleiad_table* table, const int64_t* i
 PLEIAD_API int pleiad_pending_wait(pleiad_pending* pending);
 /* *done becomes 1 if a wait would return immediately, otherwise 0. */
 PLEIAD_API int pleiad_pending_done(const pleiad_pending* pending, int32_t* done);
-/* Releases the handle without waiting: an add is still applied, and a get no longer writes to its buffer. Null is
+/* Releases the handle: an add is still applied, and a get no longer writes to its buffer. If a get is writing to its
+ * buffer just now, the call waits until it has finished. Null is
  * allowed. */
 PLEIAD_API void pleiad_pending_free(pleiad_pending* pending);
 

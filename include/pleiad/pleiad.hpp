@@ -1,4 +1,5 @@
-// All of Pleiad's C++ API.
+// The C++ API of libpleiad: sessions, tables, snapshots and data. Nets, plans, training and jobs have headers of their
+// own.
 #pragma once
 
 #include "pleiad/data.h"      // IWYU pragma: export

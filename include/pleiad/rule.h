@@ -2,7 +2,7 @@
 //
 //   pleiad::register_rule("sign", {}, [](auto update) {
 //     for (std::size_t i = 0; i < update.value.size(); ++i) {
-//       update.value[i] -= update.learning_rate * (update.delta[i] > 0) - (update.delta[i] < 0);
+//       update.value[i] -= update.learning_rate * ((update.delta[i] > 0) - (update.delta[i] < 0));
 //     }
 //   });
 //   auto table = session.create_array(1000, {.updater = {.rule = "sign", .learning_rate = 0.1}});
@@ -26,7 +26,8 @@ struct RuleLayout {
   bool additive = false;
 };
 
-/// A run of consecutive values and the delta for them. If the rule keeps `numbers`, the run is exactly one unit.
+/// A run of consecutive values inside one unit, and the delta for them. If the rule keeps `numbers`, the run is exactly
+/// one unit.
 template <class T>
 struct RuleUpdate {
   std::span<T> value;

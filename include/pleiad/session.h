@@ -34,7 +34,7 @@ class PLEIAD_API RankMap {
   [[nodiscard]] int server_rank(int server) const;
   [[nodiscard]] int host_of(int rank) const;
   [[nodiscard]] std::string host_name(int rank) const;
-  /// Returns false for a rank of this host that died. Ranks of other hosts always count as alive.
+  /// Returns false for a rank that is known to have died.
   [[nodiscard]] bool alive(int rank) const;
 
  private:
@@ -64,7 +64,7 @@ class PLEIAD_API Session {
   [[nodiscard]] int hosts() const;
   /// The session must outlive the map.
   [[nodiscard]] RankMap ranks() const { return RankMap(*core_); }
-  /// Returns "solo", "inproc" or "mpi".
+  /// Returns "solo", "inproc", "local" or "mpi".
   [[nodiscard]] std::string engine() const;
   [[nodiscard]] const SessionOptions& options() const;
 
@@ -86,14 +86,16 @@ class PLEIAD_API Session {
   /// Completes this worker's asynchronous adds, then blocks until every rank has arrived. Throws the error of an
   /// earlier call on a table if it has not been thrown yet.
   void barrier();
-  /// In place. Reduces in rank order, so that the result is bit-identical on all ranks. Ranks that call with different
-  /// tags get an OrderError, so that calls of the same shape for different purposes are not mixed up.
+  /// In place. The result is bit-identical on all ranks. On one host it is reduced in rank order; between hosts MPI
+  /// chooses the order. Ranks that call with different tags get an OrderError, so that calls of the same shape for
+  /// different purposes are not mixed up.
   void all_reduce(View data, ReduceOp op = ReduceOp::sum, std::uint32_t tag = 0);
   void broadcast(View data, int root = 0);
   /// Requires out.count == size() * in.count.
   void all_gather(ConstView in, View out);
   /// Requires in.count == size() * out.count. This rank receives its block of the reduced data.
   void reduce_scatter(ConstView in, View out, ReduceOp op = ReduceOp::sum);
+  /// Tags are below 0x40000000.
   void send(int to, std::uint32_t tag, ConstView data);
   void receive(int from, std::uint32_t tag, View data);
 

@@ -67,7 +67,7 @@ class PLEIAD_API Snapshots {
   /// Saves now.
   void save(const SnapshotNote& note);
   /// Call this at the end. Saves the state of the last step() if it was not saved, and waits until everything is on
-  /// disk. Throws on all ranks if a save failed.
+  /// disk. Throws on all ranks if the last save failed.
   void wait();
 
  private:

@@ -8,8 +8,8 @@
 //
 // The error of an asynchronous call is never lost. The call's handle throws it, or otherwise the next call on the same
 // table, a barrier, a save or the shutdown, whichever comes first. A get never returns before this worker's earlier
-// adds to the table have been applied or their error has been thrown. After a failed call, a synchronous table is
-// closed for this worker: every later call on it throws.
+// adds to the table have been applied or their error has been thrown. If a call on a synchronous table fails after
+// its arguments were accepted, every later call of this worker on the table throws.
 #pragma once
 
 #include <cstddef>
@@ -93,7 +93,8 @@ class PLEIAD_API TableHandle {
   /// Returns the index of the table in its session, starting at 0.
   [[nodiscard]] std::uint32_t id() const;
   [[nodiscard]] TableStats stats() const;
-  /// Returns the range [begin, end) of elements (of a matrix: rows) that a server owns.
+  /// Returns a server's nominal share, the range [begin, end) of elements (of a matrix: rows), as Multiverso divides
+  /// them. The hosts divide a table at other places (whole stripes).
   [[nodiscard]] std::pair<std::int64_t, std::int64_t> shard(int server) const;
   /// clock = ssp: declares that this worker has finished a step. Its earlier adds are visible to all later gets.
   void tick() const;
@@ -101,7 +102,8 @@ class PLEIAD_API TableHandle {
   /// adds are dropped, so a worker's own count of adds is no measure.
   [[nodiscard]] std::uint64_t rounds() const;
   /// Collective over all ranks: replaces every value of the table by `values` of rank `root`. This bypasses the rule,
-  /// whose state stays. The other ranks' `values` are ignored. An error on one rank is thrown on all ranks.
+  /// whose state stays, except copies of the values. Arrays and matrices only. The other ranks' `values` are ignored.
+  /// An error on one rank is thrown on all ranks.
   void set(const ConstView& values, int root = 0) const;
   /// Collective over all ranks: releases the table's memory now. Later calls, also through other copies of the handle,
   /// throw a StateError. Throws the errors of earlier calls on all ranks; in that case the table stays open. Does
@@ -132,8 +134,8 @@ class PLEIAD_API ArrayTable : public TableHandle {
   explicit ArrayTable(std::shared_ptr<Table> table) : TableHandle(std::move(table)) {}
   [[nodiscard]] std::int64_t size() const;
 
-  /// Copies the table into `out`, which must have size() elements of dtype(). Sees every add that this worker has
-  /// waited for.
+  /// Copies the table into `out`, which must have size() elements of dtype(). Sees all earlier adds of
+  /// this worker.
   void get(const View& out) const;
   /// Applies the table's rule with `delta`. The caller may reuse the buffer on return.
   void add(const ConstView& delta, const AddOptions& options = {}) const;
@@ -231,7 +233,8 @@ class PLEIAD_API SparseTable : public TableHandle {
   /// time; `ids` may be empty.
   void get(std::span<const RowId> ids, const View& out) const;
   /// Adds to the given rows. Deltas of a repeated id are summed first. Throws a MemoryError if there is no room for a
-  /// new row: no row of that host has then been changed, and the table remains usable with its existing rows.
+  /// new row: no row of that host has then been changed, some new rows may exist with their initial values, and the
+  /// table remains usable.
   void add(std::span<const RowId> ids, const ConstView& delta, const AddOptions& options = {}) const;
   /// `out` must outlive the returned handle; the caller may reuse `ids` on return.
   [[nodiscard]] Pending get_async(std::span<const RowId> ids, const View& out) const;

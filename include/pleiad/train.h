@@ -116,14 +116,15 @@ struct TrainOptions {
   nn::Schedule momentum = {.type = "", .base = 0};     ///< momentum schedule; type "" keeps updater.momentum
   Choice<ExchangeKind> exchange = ExchangeKind::automatic;
   Choice<TrainClock> clock = TrainClock::sync;  ///< with tables
-  /// Above 0: the gradients of a step are scaled so that their L2 norm over all parameters is at most this. Not with
-  /// exchange tables or replicas. The update then waits for the last gradient.
+  /// Above 0: the gradients of a step are scaled so that their L2 norm over all parameters is at most this. The update
+  /// then waits for the last gradient. Not available if `exchange` is tables or replicas.
   double clip_norm = 0;
   /// number of values that a caller's schedule keeps (Trainer::schedule_state), which checkpoints save
   int schedule_state = 0;
   /// With asynchronous tables or replicas: the number of groups that the ranks form. The ranks of a group make one step
-  /// together, with the mean gradient over their samples. Groups do not wait for one another. 0: every rank is a group,
-  /// with steps of 1/ranks.
+  /// together, with the mean gradient over their samples. Groups do not wait for one another. 0: with
+  /// tables, every rank is a group of its own, and its steps are scaled by 1/ranks; with replicas, all ranks are one
+  /// group.
   int groups = 0;
   std::int64_t sync_every = 1;
   /// which layers are split over the ranks; from then on the net holds this rank's shard of them
@@ -137,7 +138,7 @@ struct TrainOptions {
   std::int64_t display_after = 0;  ///< first step to report at; the interval counts from this step
   std::int64_t validate = 0;       ///< run a validation every N steps; 0 disables it
   std::int64_t validate_after = 0;
-  std::int64_t validate_batches = 0;  ///< number of batches in a validation; 0: all samples once
+  std::int64_t validate_batches = 0;  ///< number of batches in a validation; 0: all whole batches
   std::int64_t validate_batch = 0;    ///< batch size of a validation, over all ranks; 0: same as in training
   std::int64_t test = 0;              ///< run a test every N steps; 0 disables it
   std::int64_t test_after = 0;
@@ -146,7 +147,7 @@ struct TrainOptions {
   /// Reports, validations, tests and checkpoints that are due every N steps are also due at step 0, and a report gives
   /// the number of the previous step, so that the first report is for step 0 (SINGA).
   bool from_zero = false;
-  std::int64_t checkpoint = 0;         ///< save every N steps, and whenever the run ends for any reason; 0 disables it
+  std::int64_t checkpoint = 0;         ///< save every N steps, and when run() returns; 0 disables it
   std::int64_t checkpoint_after = 0;   ///< no checkpoint before this step
   bool checkpoint_at_end = false;      ///< save when a run ends or is stopped, even if checkpoint is 0
   std::string checkpoint_folder = {};  ///< folder for checkpoints; empty: only the caller's function is called
@@ -170,7 +171,7 @@ struct Report {
 };
 
 /// Functions that are empty are not called. `report`, `checkpoint` and `checkpoint_failed` return false to end the run
-/// after this step; `stop` returns true to end it.
+/// after this step; `stop` returns true to end it. Ranks that do not wait for one another end within 16 steps.
 struct TrainCalls {
   std::function<bool(const Report&)> report = {};
   std::function<bool(std::int64_t step)> checkpoint = {};
@@ -202,7 +203,7 @@ class PLEIAD_API Trainer {
   [[nodiscard]] Interval local_rows() const;
   /// Moves current_place() to the start of the next pass over `samples`, unless it is at the start of one.
   void begin_pass(const Samples& samples);
-  /// Runs from the current step to options.steps, or until a function in `calls` returns false. Validates, tests,
+  /// Runs from the current step to options.steps, or until a function in `calls` ends it. Validates, tests,
   /// saves, trains and reports at the configured intervals. Returns true if the run reached the end. SIGINT and SIGTERM
   /// end it after the current step, unless the program handles the signal itself.
   bool run(Samples& train, Samples* validate = nullptr, Samples* test = nullptr, const TrainCalls& calls = {});

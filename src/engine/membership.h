@@ -19,8 +19,8 @@ class Membership {
   explicit Membership(const RankContext& context);
 
   [[nodiscard]] Liveness liveness(int rank) const;
-  /// Returns true for a rank that died, and for a rank that left once its process has ended. Its locks may then be
-  /// taken over. Requires a rank of this host.
+  /// Returns true if the rank died, or if it left and its process has ended. Its locks may then be taken over.
+  /// Requires a rank of this host.
   [[nodiscard]] bool has_ended(int rank) const;
   /// The seconds since the last message from a rank's host; 0 for a rank of this host.
   [[nodiscard]] double silence(int rank) const;

@@ -115,7 +115,7 @@ class RpcTransport::PeerExchange {
     }
     if (!exchange_.fixed_rank &&
         seconds(now - std::max(heard_, connected_)) >= std::min(kSilentAfter, host_timeout / 4) && in_part().empty()) {
-      // The rank may be stopped while its neighbours run.
+      // The rank may be suspended (SIGSTOP) while the other ranks of its host run.
       rpc_.avoided_[static_cast<std::size_t>(to())].store(now + kAvoidFor);
       const int next = rpc_.serving_rank(host_);
       if (next != to() && !rpc_.is_avoided(next)) return change_rank("is silent");

@@ -33,7 +33,7 @@ std::int64_t strip_rows(const LocalConv& c) { return (c.out_h - 1) * c.h.stride 
 std::int64_t strip_row(const LocalConv& c) { return c.w.size * c.channels; }
 std::int64_t strip_image(const LocalConv& c) { return strip_rows(c) * strip_row(c); }
 
-/// Returns thread memory for `count` elements, 64-byte aligned.
+/// Returns `count` elements of this thread's scratch buffer, 64-byte aligned.
 template <class T>
 T* room(std::vector<std::byte>& memory, std::int64_t count) {
   memory.resize(std::max(memory.size(), static_cast<std::size_t>(count) * sizeof(T) + 64));
@@ -84,7 +84,7 @@ PLEIAD_INLINE void add_run(const AddRun<T>& r) {
 PLEIAD_CLONES void run_add(const AddRun<float>& r) { add_run(r); }
 PLEIAD_CLONES void run_add(const AddRun<double>& r) { add_run(r); }
 
-/// Adds a strip to images that consist of `width` columns starting at `begin`.
+/// Adds a strip to the images. `x` has the columns from `begin` to `begin` + `width` of the images.
 template <class T>
 void give_strip(const LocalConv& c, const T* strip, std::int64_t out_column, T* x, std::int64_t begin,
                 std::int64_t width) {

@@ -48,7 +48,7 @@ class Combiner {
     void acknowledged(std::size_t chunk);
     /// Waits for the leaders that this rank has joined. Throws the first error among them.
     void finish();
-    /// Picks up the results of those that are already done.
+    /// Collects the results of the sends that have completed, without waiting.
     void collect();
     /// Sets the error for the ranks whose chunks are not acknowledged by the end.
     void fail(Problem problem) { failure_ = std::move(problem); }
@@ -76,7 +76,7 @@ class Combiner {
     std::optional<Problem> failure_;
   };
 
-  /// Returns the number of chunks of this rank that another rank has sent along.
+  /// Returns the number of chunks of this rank that another rank has sent together with its own.
   [[nodiscard]] std::uint64_t combined() const { return combined_.load(); }
 
  private:

@@ -10,7 +10,7 @@
 
 namespace pleiad {
 
-/// ScatteredDelta of an array in ascending order, disjoint. The elements between them are zero.
+/// The delta of an array, stored as disjoint ranges in ascending order. The elements outside the ranges are zero.
 class ScatteredDelta {
  public:
   ScatteredDelta(std::span<const ArrayPart> parts, std::int64_t width) : parts_(parts), width_(width) {}

@@ -142,8 +142,8 @@ TEST(Transport, InvalidRequestsOfAnAuthenticatedClientGetErrors) {
     for (std::uint64_t sequence = 1; sequence <= 2000; ++sequence) {
       FrameHead head = channel.head(FrameKind::request);
       head.sequence = sequence;
-      // Adds to invalid stripes, to rows of an array, and to tables and shards that do not exist must all be refused.
-      // Calls of clocks on tables without one are refused, too.
+      // The service must refuse every add to an invalid stripe, to rows of an array, and to a table or shard that does
+      // not exist. It must also refuse clock calls on a table that has no clock.
       head.operation = static_cast<std::uint32_t>(random() % 12);
       TableHead table;
       table.table = static_cast<std::uint32_t>(random() % 3);

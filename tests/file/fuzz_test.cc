@@ -36,7 +36,7 @@ TEST(Fuzz, DamagedSafetensorsAreRefusedOrReadWithinTheirBytes) {
   int refused = 0;
   for (int i = 0; i < 6000; ++i) {
     const std::string bad = mutated(good, random);
-    // A copy of exactly its size on the heap, so that the address sanitizer reports any access beyond it.
+    // A copy on the heap of exactly the input's size, so that the address sanitizer reports any access past its end.
     const std::vector<std::byte> memory(reinterpret_cast<const std::byte*>(bad.data()),
                                         reinterpret_cast<const std::byte*>(bad.data()) + bad.size());
     try {

@@ -174,7 +174,7 @@ std::map<std::string, Use> uses() {
     all[type] = {through(type)};
   }
   all["kCudnnBM"] = {through("kCudnnBM", "bm_conf {}")};
-  // Types that occur in the net of another type.
+  // These types have no net of their own here: the net of another type contains them.
   all["kRGBImage"] = all["kLabel"] = all["kLMDBData"];
   all["kShardData"] = all["kMnist"];
   all["kRNNLabel"] = all["kOneHot"] = all["kGRU"] = all["kCharRNN"];

@@ -279,7 +279,7 @@ TEST(Spatial, SupportsEveryKindOfLayer) {
                   {"dense", {{"out", "257"}, {"activation", "tanh"}, {"weight.init", "he"}}},
                   {"dense", {{"out", "251"}, {"activation", "sigmoid"}, {"weight.init", "he"}, {"transposed", "true"}}},
                   {"dense", dense}}},
-      // Transposed filters write to the positions around them, also in other tiles.
+      // A transposed convolution writes to the positions around each input position, also in other tiles.
       {.h = 9,
        .layers = {{"local_convolution", {{"filters", "2"}, {"kernel", "3"}, {"weight.init", "he"}}},
                   {"local_convolution",

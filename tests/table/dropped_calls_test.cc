@@ -53,7 +53,7 @@ class Counter {
     if (sparse_) return sparse_->add_async(ids(), Numbers(4 * kIds, 1));
     return key_value_->add_async(ids(), Numbers(kIds, 1));
   }
-  /// Returns the common value if all values are equal, as after whole adds only; otherwise -1.
+  /// Returns the value that all elements have. Returns -1 if they differ: then an add was applied in part.
   [[nodiscard]] std::int64_t get() const {
     Numbers out;
     if (array_ || matrix_) {

@@ -12,7 +12,7 @@
 
 namespace pleiad::python {
 
-/// A Session that may be left while another thread is inside one of its calls. pleiad._nn uses it too.
+/// A Session that one thread may close while another thread is inside one of its calls. pleiad._nn uses it too.
 class SessionHandle {
  public:
   static SessionHandle* start(const std::map<std::string, std::string>& given);

@@ -32,9 +32,9 @@ PLEIAD_API void initialise(const Tensor& to, const Init& init, std::int64_t fan_
 /// The learning rate of a step, where s is the step and f is freq. fixed: base. linear: (1 - s/f) * base + s/f * final.
 /// exponential: base / 2^(s/f). inverse: base * (1 + gamma*s)^-power. inverse_t: base / (1 + s/final). step: base *
 /// gamma^floor(s/f). fixed_step: rates[i] from steps[i] on. epochs: base * gamma^floor((s+1)/f), where s is the epoch
-/// (neon). momentum: rises linearly from base at `start` to final at `freq` (neon's linear_monotone). cosine: final +
-/// (base - final) * (1 + cos(pi * min(s/f, 1))) / 2. With `warmup` = w > 0, the rate rises linearly from `warmup_from`
-/// to that of step 0 in w steps, and s counts from there.
+/// (neon; a trainer passes the step). momentum: rises linearly from base at `start` to final at `freq` (neon's
+/// linear_monotone). cosine: final + (base - final) * (1 + cos(pi * min(s/f, 1))) / 2. With `warmup` = w > 0, the rate
+/// rises linearly from `warmup_from` to that of step 0 in w steps, and s counts from there.
 struct Schedule {
   std::string type = "fixed";
   double base = 0.01;

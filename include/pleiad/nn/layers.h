@@ -256,7 +256,8 @@ struct ArgsortOptions {
 [[nodiscard]] PLEIAD_API LayerPtr accuracy(const ArgsortOptions& options = {});
 
 /// csv_output and record_output write each sample that passes through to a file, with its label if there is a second
-/// input: as a line of text, or as a SINGA record. The file is recreated with the layer; rank n > 0 writes "path.n".
+/// input: as a line of text, or as a SINGA record. The file is created by the first pass. Share n > 0 of a batch writes
+/// "path.n"; ranks that do not train together need different paths.
 struct CsvOutputOptions {
   std::string path = {};
   std::string separator = ",";

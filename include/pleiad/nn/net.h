@@ -96,10 +96,11 @@ class PLEIAD_API Net {
   /// name the layer.
   Net& add(const std::string& name, LayerPtr layer, Placement placement = {});
 
-  /// Plans memory for batches of `batch` samples and initialises new parameters; existing parameters keep their values.
-  /// Fast if the batch size has not changed. forward calls it if the caller did not.
+  /// Plans memory for batches of `batch` samples. Parameters keep their values. Fast if the batch size has not changed.
+  /// Call it before input_tensor and forward.
   void prepare(std::int64_t batch);
-  /// Stops or resumes training of a parameter. An existing trainer follows the change. Backward skips the layers before
+  /// Stops or resumes training of a parameter. Prepare the net again before the next step; an existing trainer then
+  /// follows the change. Backward skips the layers before
   /// which no layer learns.
   void fix(const std::string& parameter, bool fixed = true);
 
@@ -111,7 +112,7 @@ class PLEIAD_API Net {
   /// parameter i is complete; for a parameter whose shared uses are updated separately, after each use.
   void backward(const std::function<void(std::size_t)>& ready = {});
   /// loss() returns the sum of the losses of the last forward pass; metrics() returns the metrics as "layer/accuracy"
-  /// (or "accuracy" if there is only one loss).
+  /// (or "accuracy" if only one layer has metrics).
   [[nodiscard]] double loss() const;
   [[nodiscard]] std::vector<std::pair<std::string, double>> metrics() const;
 
@@ -129,8 +130,8 @@ class PLEIAD_API Net {
   [[nodiscard]] std::vector<std::pair<std::string, Tensor>> states() const;
   /// Returns layers, shapes, parameters, memory and multiplications as text.
   [[nodiscard]] std::string describe() const;
-  /// Returns the net without its values as JSON. net_from_text makes an equal net, unless the net has layers of
-  /// user-defined kinds.
+  /// Returns the net as JSON, without its values, its seed and which parameters are fixed. net_from_text makes such a
+  /// net from it, unless the net has layers of user-defined kinds.
   [[nodiscard]] std::string text() const;
 
   /// Returns how the layers are connected.
@@ -154,7 +155,8 @@ class PLEIAD_API NetControl {
  public:
   explicit NetControl(Net& net) : net_(&net) {}
   /// Replaces a layer by one that takes and produces the same shapes and has the same number of parameters. The
-  /// parameters keep their names and are initialised again. They must not be shared. Call it before prepare.
+  /// parameters keep their names and become zeros, which the caller fills. They must not be shared. Call it before
+  /// prepare.
   void replace(const std::string& name, LayerPtr layer);
 
   /// Declares that this process holds a tile of each image of the given inputs: input_tensor is then (batch, rows,
@@ -187,7 +189,7 @@ class PLEIAD_API NetControl {
   void set_trace(Trace* trace);
   /// Returns the state that training carries to the next batch: name and tensor, (batch, ...). Empty before prepare.
   [[nodiscard]] NamedTensors carried() const;
-  /// Resets the state that layers carry from batch to batch in a phase to 0.
+  /// Resets the state that layers carry from batch to batch in a phase to 0. Validation and test share it.
   void forget(Phase phase);
 
  private:

@@ -74,7 +74,7 @@ struct Pass {
   std::vector<kernel::BlockUpdate*> update;  ///< receives the gradient block by block; null if none does
   std::vector<Tensor> state;                 ///< tensors that are saved with the parameters but not trained
   std::vector<Tensor> workspace;             ///< passed from forward to backward
-  std::vector<Tensor> carried;  ///< passed from a batch to the next one of the same phase, sample by sample
+  std::vector<Tensor> carried;  ///< passed from a batch to the next, sample by sample; validation and test share it
   Phase phase = Phase::train;
   std::string name;  ///< name of the layer in its net, used to draw random numbers
   std::uint64_t seed = 0;

@@ -160,8 +160,8 @@ class TrainerHandle {
     });
   }
 
-  /// Returns the metrics of `count` samples from `first` on, each multiplied by its number of samples. Collective,
-  /// because a loss that is not finite on one rank is an error on all.
+  /// Returns the sums of the metrics of `count` samples from `first` on: each mean multiplied by the number of samples
+  /// that it covers. Collective, because a loss that is not finite on one rank is an error on all.
   Sums evaluate(Samples& samples, const std::string& phase_name, std::int64_t first, std::int64_t count) {
     const nn::Phase phase = phase_named(phase_name);
     return use([&](Trainer& trainer) {
